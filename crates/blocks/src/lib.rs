@@ -1,0 +1,1 @@
+//! Block versions stored as sealed, dispersed fragments in several clouds.

@@ -1,0 +1,1 @@
+//! Dirty file data, clean blocks in memory and on disk, readahead.

@@ -1,0 +1,2 @@
+//! The kurma command.
+fn main() {}

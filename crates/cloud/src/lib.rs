@@ -1,0 +1,1 @@
+//! Untrusted object stores behind one contract: drivers, retries, health.

@@ -1,0 +1,1 @@
+//! Replication and Reed-Solomon coding of sealed blocks into fragments.

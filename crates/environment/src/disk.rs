@@ -1,0 +1,152 @@
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Durable files of one machine. All calls block; callers on an async runtime use a thread of their own.
+pub trait Disk: Send + Sync {
+    /// Opens `path` for reading and writing, creating it (mode 0600) when `create` is set.
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Removes a file. Durable after [`Disk::sync_directory`] of its parent.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Replaces `to` by `from`. Durable after [`Disk::sync_directory`].
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The files of a directory, in no particular order.
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// Makes a directory and its missing ancestors (mode 0700); not an error when it is there.
+    fn make_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes creations, removals and renames in `path` durable.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// One open file. Positions are byte offsets from the start; there is no cursor.
+pub trait DiskFile: Send + Sync {
+    /// Reads exactly `out.len()` bytes; `UnexpectedEof` when the file is shorter.
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `parts`, one after the other, from `offset`.
+    fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
+
+    /// Makes all completed writes durable, with the metadata that is needed to read them back.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Length in bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Cuts or extends the file (with a hole).
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Gives the space of a range back to the file system; the range reads as zeros afterwards.
+    fn punch_hole(&self, offset: u64, length: u64) -> io::Result<()>;
+}
+
+/// The file systems of this machine.
+pub struct LocalDisk;
+
+impl Disk for LocalDisk {
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)?;
+        Ok(Box::new(LocalFile { file }))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+struct LocalFile {
+    file: File,
+}
+
+impl DiskFile for LocalFile {
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+
+    fn write_all_at(&self, parts: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        let mut parts = parts.to_vec();
+        let mut rest = &mut parts[..];
+        IoSlice::advance_slices(&mut rest, 0); // drops leading empty parts
+        while !rest.is_empty() {
+            // Linux accepts at most 1,024 parts a call (IOV_MAX).
+            let batch = &rest[..rest.len().min(1024)];
+            let written = match rustix::io::pwritev(&self.file, batch, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            offset += written as u64;
+            IoSlice::advance_slices(&mut rest, written);
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn punch_hole(&self, offset: u64, length: u64) -> io::Result<()> {
+        use rustix::fs::FallocateFlags;
+        Ok(rustix::fs::fallocate(
+            &self.file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            length,
+        )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectored_writes_land_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = LocalDisk.open(&path, true).unwrap();
+        let many = vec![b"ab".as_slice(); 1500];
+        let mut parts: Vec<_> = many.iter().map(|p| IoSlice::new(p)).collect();
+        parts.insert(0, IoSlice::new(b""));
+        file.write_all_at(&parts, 3).unwrap();
+        assert_eq!(file.length().unwrap(), 3003);
+        let mut out = [0; 4];
+        file.read_exact_at(&mut out, 2999).unwrap();
+        assert_eq!(&out, b"abab");
+        file.punch_hole(3, 2).unwrap();
+        file.read_exact_at(&mut out, 3).unwrap();
+        assert_eq!(&out, b"\0\0ab");
+        assert_eq!(file.read_exact_at(&mut out, 3000).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

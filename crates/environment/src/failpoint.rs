@@ -1,0 +1,97 @@
+//! Named places where a crash test kills the process.
+//!
+//! [`failpoint!`](crate::failpoint!) compiles to nothing unless the feature `failpoints` is on. With it, the
+//! process sends itself SIGKILL when it passes the point that the variable `KURMA_FAILPOINT` names, in the form
+//! `NAME` or `NAME:N` (the N-th time, counted from 1). No destructor runs, no buffer is flushed.
+
+/// Every point with what has and has not happened when it is passed. A point that is not listed here cannot be
+/// named in the code.
+pub const POINTS: &[(&str, &str)] = &[
+    ("journal.before-write", "a batch is sealed, nothing of it is on the disk"),
+    ("journal.torn-write", "half of a batch's bytes are on the disk"),
+    ("journal.before-sync", "a batch is written and not yet durable"),
+    ("journal.after-sync", "a batch is durable and nobody has been told"),
+    ("journal.before-recycle", "segments are free by the books and not yet reused"),
+    ("meta.before-apply", "durable transactions are not yet in the engine"),
+    ("meta.before-checkpoint", "the engine is about to make its state durable"),
+    ("meta.after-checkpoint", "the engine is durable and the journal not yet trimmed"),
+    ("writeback.before-put", "blocks are chosen, no fragment is stored"),
+    ("writeback.between-puts", "some fragments of a block are stored"),
+    ("writeback.before-commit", "all fragments are stored, no version is committed"),
+    ("writeback.after-commit", "versions are committed, dirty data is not yet clean"),
+    ("gc.before-delete", "superseded fragments are about to be deleted"),
+    ("gc.before-commit", "fragments are deleted, the queue entry is still there"),
+    ("repair.before-put", "a good fragment is rebuilt and not yet stored"),
+    ("repair.before-commit", "the fragment is stored, the queue entry is still there"),
+    ("reap.before-commit", "an unlinked object is about to be taken apart"),
+    ("clients.before-record", "a client is confirmed in memory and not yet on disk"),
+];
+
+/// Marks a place where a crash test may kill the process.
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {{
+        const _: () = assert!($crate::failpoint::is_listed($name), "failpoint missing from POINTS");
+        $crate::failpoint::pass($name);
+    }};
+}
+
+/// Whether `name` is one of [`POINTS`]; evaluated at compile time by the macro.
+pub const fn is_listed(name: &str) -> bool {
+    let mut at = 0;
+    while at < POINTS.len() {
+        let (left, right) = (POINTS[at].0.as_bytes(), name.as_bytes());
+        let mut same = left.len() == right.len();
+        let mut i = 0;
+        while same && i < left.len() {
+            same = left[i] == right[i];
+            i += 1;
+        }
+        if same {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Passes a point; called by the macro.
+#[cfg(not(feature = "failpoints"))]
+#[inline(always)]
+pub fn pass(_name: &str) {}
+
+/// Passes a point; called by the macro.
+#[cfg(feature = "failpoints")]
+pub fn pass(name: &str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    let armed = ARMED.get_or_init(|| {
+        let text = std::env::var("KURMA_FAILPOINT").ok()?;
+        let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
+        Some((name.to_owned(), nth.parse().unwrap_or(1)))
+    });
+    if let Some((armed, nth)) = armed
+        && armed == name
+        && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth
+    {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        std::process::abort();
+    }
+}
+
+/// Whether `name` is the armed point and its time has come with the next pass: lets the code prepare a state
+/// that only a crash can leave, such as half of a write.
+#[cfg(feature = "failpoints")]
+pub fn is_armed(name: &str) -> bool {
+    std::env::var("KURMA_FAILPOINT").is_ok_and(|text| text.split(':').next() == Some(name))
+}
+
+/// Never, without the feature.
+#[cfg(not(feature = "failpoints"))]
+#[inline(always)]
+pub fn is_armed(_name: &str) -> bool {
+    false
+}

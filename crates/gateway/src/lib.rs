@@ -1,0 +1,1 @@
+//! One running gateway: configuration, wiring and the admin interface.

@@ -1,0 +1,1 @@
+//! A group-committed, sealed write-ahead journal that also holds dirty file data.

@@ -1,0 +1,1 @@
+//! Transactional metadata: optimistic transactions over an ordered key-value engine.

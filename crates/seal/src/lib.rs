@@ -1,0 +1,1 @@
+//! Authenticated encryption of blocks, and the keys for it.

@@ -1,0 +1,1 @@
+//! Work behind the scenes: write-back, garbage collection, scrub and repair.

@@ -1,0 +1,1 @@
+//! File-system trees over metadata, cache and blocks.
