@@ -1,1 +1,47 @@
-//! The contract between a protocol server and a file system: transactions over files and directories.
+//! The contract between a protocol server and a file system.
+//!
+//! A server (NFSv4, FUSE, ...) turns each request into one [`Transaction`] on a [`FileSystem`]: it begins one,
+//! runs operations on files and directories in it, and commits it once. Until the commit nothing of it can be
+//! seen by others; afterwards all of it can (decision D1). The traits know nothing of any protocol, of clouds or
+//! of where metadata lives.
+//!
+//! [`memory::MemoryFileSystem`] is the reference model: small, obviously right, not durable. [`conformance`]
+//! holds what every implementation has to pass.
+//!
+//! # Example
+//!
+//! ```
+//! use file_system::{Caller, CommitMode, CreateKind, FileSystem, Mode, Name, SetAttributes};
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let fs = file_system::memory::MemoryFileSystem::new();
+//! let mut tx = fs.begin(&Caller::root(), Mode::Optimistic).await?;
+//! let root = tx.root();
+//! let name = Name::new("docs")?;
+//! let made = tx.create(root, &name, CreateKind::Directory, &SetAttributes::with_mode(0o755)).await?;
+//! tx.commit(CommitMode::Durable).await?;
+//! # assert_ne!(made.attributes.file, root);
+//! # Ok::<(), file_system::FsError>(()) }).unwrap();
+//! ```
+
+#![deny(missing_docs)]
+
+mod attributes;
+mod caller;
+pub mod conformance;
+mod error;
+mod file_id;
+pub mod memory;
+mod name;
+mod permission;
+mod transaction;
+
+pub use attributes::{Attributes, ChangeInfo, Device, FileKind, SetAttributes, SetTime, Space};
+pub use caller::Caller;
+pub use error::{FsError, FsResult};
+pub use file_id::FileId;
+pub use name::{MAX_LINK_TARGET, MAX_NAME, Name};
+pub use permission::{Access, permitted};
+pub use transaction::{
+    Authority, CommitMode, CreateKind, Created, DirectoryEntry, DirectoryPage, FileSystem, Mode, OpenCreate,
+    OpenReference, Opened, ReadData, Transaction, XattrMode,
+};

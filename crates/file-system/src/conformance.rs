@@ -1,0 +1,1 @@
+//! What every implementation has to pass.
