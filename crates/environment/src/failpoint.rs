@@ -1,8 +1,10 @@
 //! Named places where a crash test kills the process.
 //!
-//! [`failpoint!`](crate::failpoint!) compiles to nothing unless the feature `failpoints` is on. With it, the
-//! process sends itself SIGKILL when it passes the point that the variable `KURMA_FAILPOINT` names, in the form
-//! `NAME` or `NAME:N` (the N-th time, counted from 1). No destructor runs, no buffer is flushed.
+//! [`failpoint!`](crate::failpoint!) compiles to nothing in release builds. In all others the process
+//! sends itself SIGKILL when it passes the point that the variable `KURMA_FAILPOINT` names, in the form `NAME` or
+//! `NAME:N` (the N-th time, counted from 1). No destructor runs, no buffer is flushed.
+
+use std::sync::OnceLock;
 
 /// Every point with what has and has not happened when it is passed. A point that is not listed here cannot be
 /// named in the code.
@@ -56,24 +58,17 @@ pub const fn is_listed(name: &str) -> bool {
 }
 
 /// Passes a point; called by the macro.
-#[cfg(not(feature = "failpoints"))]
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn pass(_name: &str) {}
 
 /// Passes a point; called by the macro.
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 pub fn pass(name: &str) {
-    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
-    let armed = ARMED.get_or_init(|| {
-        let text = std::env::var("KURMA_FAILPOINT").ok()?;
-        let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
-        Some((name.to_owned(), nth.parse().unwrap_or(1)))
-    });
-    if let Some((armed, nth)) = armed
+    if let Some((armed, nth)) = armed()
         && armed == name
         && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth
     {
@@ -82,16 +77,17 @@ pub fn pass(name: &str) {
     }
 }
 
-/// Whether `name` is the armed point and its time has come with the next pass: lets the code prepare a state
-/// that only a crash can leave, such as half of a write.
-#[cfg(feature = "failpoints")]
+/// Whether `name` is the armed point: lets the code prepare a state that only a crash can leave, such as half
+/// of a write, before it passes the point.
 pub fn is_armed(name: &str) -> bool {
-    std::env::var("KURMA_FAILPOINT").is_ok_and(|text| text.split(':').next() == Some(name))
+    cfg!(debug_assertions) && armed().as_ref().is_some_and(|(armed, _)| armed == name)
 }
 
-/// Never, without the feature.
-#[cfg(not(feature = "failpoints"))]
-#[inline(always)]
-pub fn is_armed(_name: &str) -> bool {
-    false
+fn armed() -> &'static Option<(String, u64)> {
+    static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    ARMED.get_or_init(|| {
+        let text = std::env::var("KURMA_FAILPOINT").ok()?;
+        let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
+        Some((name.to_owned(), nth.parse().unwrap_or(1)))
+    })
 }
