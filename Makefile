@@ -1,0 +1,51 @@
+# `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
+# What they install is said by scripts/setup before it is done.
+
+.PHONY: run test unit system guest lint bench soak setup
+.NOTPARALLEL:
+
+# The shell that scripts/setup may just have given a Rust toolchain.
+CARGO = PATH="$$HOME/.cargo/bin:$$PATH" cargo
+DATA ?= kurma-data
+
+run:
+	@scripts/setup build
+	$(CARGO) build --locked --release --bin kurma
+	target/release/kurma up --data $(DATA)
+
+test: unit system guest
+
+# Everything inside the crates.
+unit:
+	@scripts/setup build test
+	$(CARGO) test --locked --workspace --exclude cli
+
+# The real binary: crashes, lying clouds, bad input.
+system:
+	@scripts/setup build test
+	$(CARGO) test --locked -p cli
+
+# The real Linux client in an emulated machine.
+guest:
+	@scripts/setup build test guest
+	$(CARGO) build --locked --bin kurma
+	tests/guest/all
+
+lint:
+	@scripts/setup build lint
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) deny --offline check licenses bans sources 2>/dev/null || $(CARGO) deny check licenses bans sources
+
+bench:
+	@scripts/setup build bench
+	$(CARGO) build --locked --release --workspace --bins
+	target/release/kurma-bench compare --out bench-report
+
+# What is too slow for every change.
+soak:
+	@scripts/setup build test guest
+	tests/soak
+
+setup:
+	@scripts/setup build test guest lint bench
