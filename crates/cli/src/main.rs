@@ -1,2 +1,25 @@
-//! The kurma command.
-fn main() {}
+//! The `kurma` command: a thin user of the crate `gateway` and of a running gateway's admin interface.
+//!
+//! Exit status: 0 done, 1 the operation failed, 2 bad usage or configuration, 3 done but something needs
+//! attention.
+
+mod admin_client;
+mod command;
+mod outcome;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // A closed pipe (`kurma status | head`) ends the command quietly, as for any other Unix tool.
+    let command = match command::Kurma::try_parse() {
+        Ok(command) => command,
+        Err(error) => error.exit(), // 2 for usage errors, 0 for --help and --version
+    };
+    match command.run() {
+        Ok(outcome) => outcome.exit_code(),
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,120 @@
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{Context, encoded};
+use crate::admin_client::AdminClient;
+use crate::outcome::{Failure, Outcome, say};
+use crate::table;
+
+/// Example: kurma volume create archive --policy replicas:3
+#[derive(Subcommand)]
+pub enum VolumeCommand {
+    /// Make a volume; clients see it at once under the root
+    Create {
+        /// Name under the root
+        name: String,
+        #[command(flatten)]
+        policy: Policy,
+        /// Authenticate and do not encrypt
+        #[arg(long)]
+        integrity_only: bool,
+    },
+    /// List the volumes
+    List,
+    /// One volume with its policy
+    Show {
+        /// Name of the volume
+        name: String,
+    },
+    /// Change the policy for files made from now on
+    Set {
+        /// Name of the volume
+        name: String,
+        #[command(flatten)]
+        policy: Policy,
+    },
+    /// Delete an empty volume
+    Delete {
+        /// Name of the volume
+        name: String,
+    },
+}
+
+/// How a volume keeps its files.
+#[derive(Args)]
+pub struct Policy {
+    /// `replicas:N` or `rs:K+M`
+    #[arg(long)]
+    policy: Option<String>,
+    /// Clouds by name, in order of fragments
+    #[arg(long, value_delimiter = ',')]
+    clouds: Option<Vec<String>>,
+    /// Block size of new files, 64KiB to 16MiB
+    #[arg(long)]
+    block_size: Option<String>,
+    /// `local`, `cloud`, or `memory` for tests
+    #[arg(long)]
+    tier: Option<String>,
+}
+
+impl Policy {
+    fn body(&self, name: &str) -> serde_json::Value {
+        let mut body = json!({ "name": name });
+        let fields = [
+            ("policy", self.policy.as_ref().map(|v| json!(v))),
+            ("clouds", self.clouds.as_ref().map(|v| json!(v))),
+            ("block_size", self.block_size.as_ref().map(|v| json!(v))),
+            ("tier", self.tier.as_ref().map(|v| json!(v))),
+        ];
+        for (key, value) in fields {
+            if let Some(value) = value {
+                body[key] = value;
+            }
+        }
+        body
+    }
+}
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("/name", "NAME"),
+    ("/policy", "POLICY"),
+    ("/clouds", "CLOUDS"),
+    ("/block_size", "BLOCK"),
+    ("/tier", "TIER"),
+    ("/objects", "OBJECTS"),
+    ("/bytes", "BYTES"),
+    ("/id", "ID"),
+];
+
+impl VolumeCommand {
+    pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
+        let client = AdminClient::new(&context.target)?;
+        match self {
+            VolumeCommand::Create { name, policy, integrity_only } => {
+                let mut body = policy.body(&name);
+                if integrity_only {
+                    body["integrity_only"] = json!(true);
+                }
+                let made = client.post("/v1/volumes", body)?;
+                context.show(&made, |_| say(format_args!("volume {name} is ready")));
+            }
+            VolumeCommand::List => {
+                let volumes = client.get("/v1/volumes")?;
+                context.show(&volumes, |volumes| table::print(volumes, COLUMNS));
+            }
+            VolumeCommand::Show { name } => {
+                let volume = client.get(&format!("/v1/volumes/{}", encoded(&name)))?;
+                context.show(&volume, |volume| table::print(&json!([volume]), COLUMNS));
+            }
+            VolumeCommand::Set { name, policy } => {
+                let volume = client.post(&format!("/v1/volumes/{}/set", encoded(&name)), policy.body(&name))?;
+                context.show(&volume, |_| say(format_args!("new files of {name} follow the new policy")));
+            }
+            VolumeCommand::Delete { name } => {
+                let gone = client.post(&format!("/v1/volumes/{}/delete", encoded(&name)), json!({}))?;
+                context.show(&gone, |_| say(format_args!("volume {name} is gone")));
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}

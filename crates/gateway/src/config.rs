@@ -1,0 +1,353 @@
+//! The configuration file: TOML, strict.
+//!
+//! Unknown keys, wrong types and values out of range are errors that name file, line and key. Every value has a
+//! default except the clouds and volumes themselves. Relative paths are relative to the folder of the file.
+
+mod error;
+mod origin;
+mod quantity;
+mod schema;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use error::ConfigError;
+pub use origin::{Origin, Setting};
+pub use quantity::{ByteSize, Span};
+pub use schema::schema;
+
+/// The whole configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// This gateway.
+    pub gateway: GatewayConfig,
+    /// The NFS server.
+    pub nfs: NfsConfig,
+    /// The admin interface.
+    pub admin: AdminConfig,
+    /// Local storage of file data.
+    pub cache: CacheConfig,
+    /// The metadata store.
+    pub meta: MetaConfig,
+    /// Work behind the scenes.
+    pub upkeep: UpkeepConfig,
+    /// Untrusted stores.
+    #[serde(rename = "cloud")]
+    pub clouds: Vec<CloudConfig>,
+    /// Volumes to make when they are not there yet. An existing volume keeps its own policy.
+    #[serde(rename = "volume")]
+    pub volumes: Vec<VolumeConfig>,
+}
+
+/// This gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayConfig {
+    /// Number of the gateway among the sites of its tree, 1 to 65535; part of every object's identity and so
+    /// never to be changed.
+    pub id: u16,
+    /// Folder of everything durable that has no place of its own in this file.
+    pub data: PathBuf,
+    /// The key file. Without it nothing can be read, by anybody: keep a copy elsewhere.
+    pub key_file: PathBuf,
+}
+
+/// The NFS server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NfsConfig {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// How long a silent client keeps its opens and locks.
+    pub lease: Span,
+}
+
+/// The admin interface. It has no authentication of its own: keep it on loopback.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminConfig {
+    /// Address and port; loopback addresses only.
+    pub listen: SocketAddr,
+}
+
+/// Local storage of file data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheConfig {
+    /// Memory for file data, dirty and clean.
+    pub memory: ByteSize,
+    /// Journal: what may be acknowledged and not yet in the clouds.
+    pub journal: ByteSize,
+    /// Clean data kept on the local disk, sealed.
+    pub disk: ByteSize,
+    /// How long a block rests after its last change before it goes to the clouds; full blocks go at once.
+    pub write_back_wait: Span,
+    /// Largest readahead of one stream.
+    pub readahead: ByteSize,
+}
+
+/// The metadata store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetaConfig {
+    /// Which engine keeps the metadata.
+    pub engine: MetaEngine,
+}
+
+/// Engines of the metadata store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetaEngine {
+    /// Inside the process, one node.
+    Embedded,
+}
+
+/// Work behind the scenes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpkeepConfig {
+    /// How long a superseded or deleted block stays in the clouds.
+    pub gc_delay: Span,
+    /// Bytes that write-back, repair and scrub may have in flight together.
+    pub in_flight: ByteSize,
+    /// How long a stop waits for dirty data to reach the clouds.
+    pub stop_wait: Span,
+}
+
+/// One untrusted store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CloudConfig {
+    /// Short name: letters, digits, `-`, `_`. Names the cloud for good: what is stored is found by it.
+    pub name: String,
+    /// `dir:PATH` or `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`.
+    pub url: String,
+    /// How long one request may take.
+    #[serde(default = "default_timeout")]
+    pub timeout: Span,
+    /// Requests at the same time.
+    #[serde(default = "default_concurrency")]
+    pub concurrency: usize,
+}
+
+/// A volume to make at start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeConfig {
+    /// Name under the root of the export.
+    pub name: String,
+    /// `replicas:N` or `rs:K+M`.
+    #[serde(default = "default_policy")]
+    pub policy: String,
+    /// Clouds by name, as many as the policy needs, in order of fragments. Empty: all clouds of the file.
+    #[serde(default)]
+    pub clouds: Vec<String>,
+    /// Block size of new files, a power of two from 64 KiB to 16 MiB.
+    #[serde(default = "default_block_size")]
+    pub block_size: ByteSize,
+    /// What must hold before a stable write is answered.
+    #[serde(default)]
+    pub tier: Tier,
+    /// Authenticate and do not encrypt.
+    #[serde(default)]
+    pub integrity_only: bool,
+}
+
+/// Acknowledgement tiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Nothing; for tests only: a crash loses what was acknowledged.
+    Memory,
+    /// Durable in the local journal.
+    #[default]
+    Local,
+    /// Enough fragments in the clouds.
+    Cloud,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        GatewayConfig { id: 1, data: PathBuf::from("."), key_file: PathBuf::from("keys/gateway.key") }
+    }
+}
+
+impl Default for NfsConfig {
+    fn default() -> Self {
+        NfsConfig { listen: SocketAddr::from(([127, 0, 0, 1], 2049)), lease: Span::from_secs(90) }
+    }
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        AdminConfig { listen: SocketAddr::from(([127, 0, 0, 1], 9460)) }
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        CacheConfig {
+            memory: ByteSize::mib(256),
+            journal: ByteSize::mib(1024),
+            disk: ByteSize::mib(1024),
+            write_back_wait: Span::from_secs(5),
+            readahead: ByteSize::mib(16),
+        }
+    }
+}
+
+impl Default for MetaConfig {
+    fn default() -> Self {
+        MetaConfig { engine: MetaEngine::Embedded }
+    }
+}
+
+impl Default for UpkeepConfig {
+    fn default() -> Self {
+        UpkeepConfig {
+            gc_delay: Span::from_secs(600),
+            in_flight: ByteSize::mib(64),
+            stop_wait: Span::from_secs(30),
+        }
+    }
+}
+
+fn default_timeout() -> Span {
+    Span::from_secs(30)
+}
+
+fn default_concurrency() -> usize {
+    16
+}
+
+fn default_policy() -> String {
+    "rs:2+1".into()
+}
+
+fn default_block_size() -> ByteSize {
+    ByteSize::mib(1)
+}
+
+impl Config {
+    /// Reads and checks a file; relative paths in it become absolute.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file, with line and key where there is one.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        let mut config = Config::parse(&text, path)?;
+        config.resolve(path.parent().unwrap_or(Path::new("")));
+        Ok(config)
+    }
+
+    /// Parses and checks `text`; `path` is for messages only.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let config: Config =
+            toml::from_str(text).map_err(|cause| ConfigError::from_toml(path, text, &cause))?;
+        config.check(path, text)?;
+        Ok(config)
+    }
+
+    fn resolve(&mut self, folder: &Path) {
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        self.gateway.data = folder.join(&self.gateway.data);
+        self.gateway.key_file = folder.join(&self.gateway.key_file);
+        for cloud in &mut self.clouds {
+            if let Some(path) = cloud.url.strip_prefix("dir:") {
+                let path = folder.join(path.strip_prefix("//").unwrap_or(path));
+                cloud.url = format!("dir:{}", path.display());
+            }
+        }
+    }
+
+    fn check(&self, path: &Path, text: &str) -> Result<(), ConfigError> {
+        let wrong = |key: &str, why: String| Err(ConfigError::value(path, text, key, why));
+        if self.gateway.id == 0 {
+            return wrong("gateway.id", "must be 1 to 65535".into());
+        }
+        if !self.admin.listen.ip().is_loopback() {
+            return wrong(
+                "admin.listen",
+                format!("{} is not a loopback address; the admin interface has no authentication", self.admin.listen),
+            );
+        }
+        let lease = self.nfs.lease.as_duration().as_secs();
+        if !(5..=3600).contains(&lease) {
+            return wrong("nfs.lease", format!("{} is not between 5s and 1h", self.nfs.lease));
+        }
+        for (key, size, least) in [
+            ("cache.memory", self.cache.memory, 16),
+            ("cache.journal", self.cache.journal, 64),
+            ("cache.disk", self.cache.disk, 0),
+            ("upkeep.in_flight", self.upkeep.in_flight, 4),
+        ] {
+            if size < ByteSize::mib(least) {
+                return wrong(key, format!("{size} is too small: at least {least}MiB"));
+            }
+        }
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.len() <= 64
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_' || b == b'.')
+                && !name.starts_with('.')
+        };
+        for (at, cloud) in self.clouds.iter().enumerate() {
+            let key = format!("cloud[{at}].name");
+            if !is_name(&cloud.name) {
+                return wrong(&key, format!("{:?} is not a name: letters, digits, '-', '_', '.'", cloud.name));
+            }
+            if self.clouds[..at].iter().any(|other| other.name == cloud.name) {
+                return wrong(&key, format!("there are two clouds named {:?}", cloud.name));
+            }
+            if cloud.concurrency == 0 {
+                return wrong(&format!("cloud[{at}].concurrency"), "must be at least 1".into());
+            }
+            if !["dir:", "s3://"].iter().any(|scheme| cloud.url.starts_with(scheme)) {
+                return wrong(
+                    &format!("cloud[{at}].url"),
+                    format!("{:?} is neither dir:PATH nor s3://BUCKET/PREFIX", cloud.url),
+                );
+            }
+        }
+        for (at, volume) in self.volumes.iter().enumerate() {
+            self.check_volume(volume, at, &is_name)
+                .or_else(|(key, why)| wrong(&format!("volume[{at}].{key}"), why))?;
+        }
+        Ok(())
+    }
+
+    fn check_volume(
+        &self,
+        volume: &VolumeConfig,
+        at: usize,
+        is_name: &dyn Fn(&str) -> bool,
+    ) -> Result<(), (&'static str, String)> {
+        if !is_name(&volume.name) {
+            return Err(("name", format!("{:?} is not a name: letters, digits, '-', '_', '.'", volume.name)));
+        }
+        if self.volumes[..at].iter().any(|other| other.name == volume.name) {
+            return Err(("name", format!("there are two volumes named {:?}", volume.name)));
+        }
+        let scheme: disperse::Scheme =
+            volume.policy.parse().map_err(|error| ("policy", format!("{:?}: {error}", volume.policy)))?;
+        for name in &volume.clouds {
+            if !self.clouds.iter().any(|cloud| cloud.name == *name) {
+                return Err(("clouds", format!("there is no [[cloud]] named {name:?}")));
+            }
+        }
+        let clouds = if volume.clouds.is_empty() { self.clouds.len() } else { volume.clouds.len() };
+        if clouds < scheme.total() {
+            return Err(("policy", format!("{} needs {} clouds, there are {clouds}", volume.policy, scheme.total())));
+        }
+        ids::BlockShift::from_bytes(volume.block_size.bytes())
+            .ok_or_else(|| ("block_size", format!("{} is not a power of two from 64KiB to 16MiB", volume.block_size)))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
