@@ -1,1 +1,114 @@
-//! Authenticated encryption of blocks, and the keys for it.
+//! Authenticated encryption of blocks, and the keys for it (decision D4).
+//!
+//! A *sealed block* is what leaves the gateway: one version of one block of one file, encrypted under the file's
+//! key with a fresh random 192-bit nonce, and bound to its identity (volume, object, block index, version,
+//! creator, key epoch), none of which can be read from it. A block that was swapped, replayed, moved or damaged
+//! does not open. [`seal`] and [`open`] do this; [`fragment_name`] gives the fragments of a sealed block names
+//! that reveal nothing (`K24`).
+//!
+//! The keys form a tree. A gateway's [`KeyFile`] holds one secret; its [`GatewayKeyPair`] and [`NodeKey`]s are
+//! derived from it. The [`EpochKey`] of an accessor set is wrapped to the public key of every gateway that may
+//! read; the [`FileKey`] of a file is wrapped under the epoch key; block, name and fragment keys are derived from
+//! the file key. A [`SegmentKey`], derived from the node key, seals the records of the local journal and cache.
+//!
+//! What it is not: it stores nothing but the key file, knows nothing of clouds, and decides no policy. Freshness
+//! comes from the caller, who names the version that he expects.
+//!
+//! ```
+//! use environment::SystemEntropy;
+//! use ids::*;
+//! use seal::{BlockIdentity, FileKey, KeyEpoch, SealOptions, open, seal};
+//!
+//! let entropy = SystemEntropy::new();
+//! let key = FileKey::generate(&entropy);
+//! let identity = BlockIdentity {
+//!     volume: VolumeId(7),
+//!     object: ObjectId { creator: GatewayId(1), number: ObjectNumber(42) },
+//!     block: BlockIndex(0),
+//!     version: Version(1),
+//!     creator: GatewayId(1),
+//!     epoch: KeyEpoch(1),
+//! };
+//! let sealed = seal(&key, &identity, &[b"hello "], &SealOptions::at(Timestamp::default()), &entropy);
+//! assert_eq!(&open(&key, &identity, sealed.clone())?.plaintext[..], b"hello ");
+//! assert!(open(&key, &BlockIdentity { version: Version(2), ..identity }, sealed).is_err());
+//! # Ok::<(), seal::OpenError>(())
+//! ```
+//!
+//! # Formats
+//!
+//! All numbers are big-endian. `kdf(key, purpose, data, n)` is `n` bytes of the extendable output of BLAKE3 keyed
+//! with `key` over `purpose ‖ 0x00 ‖ data`.
+//!
+//! **Identity** (56 bytes, never stored): volume 16, object 18 (creator 2, number 16), block index 8, version 8,
+//! creator 2, key epoch 4.
+//!
+//! **Sealed block** (96 bytes more than the padded data):
+//!
+//! | offset | length | content |
+//! |---|---|---|
+//! | 0 | 1 | `0xB1`: sealed block, format 1 |
+//! | 1 | 1 | suite: 1 = AES-256-GCM, 2 = integrity only |
+//! | 2 | 6 | zero |
+//! | 8 | 24 | nonce, random |
+//! | 32 | 32 | key commitment |
+//! | 64 | 16 | sealed: plaintext length 4, nanoseconds 4, seconds 8 of the time of sealing |
+//! | 80 | n | sealed: data, then zero padding |
+//! | 80 + n | 16 | tag |
+//!
+//! `subkey 32 ‖ commitment 32 = kdf(file key, "kurma block", suite ‖ nonce, 64)`. Suite 1 encrypts from offset 64
+//! with AES-256-GCM under the subkey, nonce = the last 12 bytes of the nonce, associated data = the 64 clear
+//! bytes ‖ identity. Suite 2 encrypts nothing; its tag is the first 16 bytes of BLAKE3 keyed with the subkey over
+//! the bytes from offset 64 ‖ the 64 clear bytes ‖ identity. Since the subkey depends on all 192 random bits, no
+//! two seals share a keystream, whatever their offset, version or creator (`K25`), and a node restored from a
+//! disk image repeats nothing.
+//!
+//! **Fragment name**: lower-case base32 without padding (40 characters) of
+//! `kdf(name key, "kurma fragment name", identity ‖ fragment index 1 ‖ disambiguator 4, 25)`, where
+//! `name key = kdf(file key, "kurma name key", "", 32)`.
+//!
+//! **Fragment key**: `kdf(file key, "kurma fragment key", "", 32)`; crate `disperse` tells what it authenticates.
+//!
+//! **Wrapped file key** (73 bytes): `0xC1`, nonce 24, AES-256-GCM ciphertext of the file key 32, tag 16, under
+//! `kdf(epoch key, "kurma file key wrap", nonce, 32)`, GCM nonce = the last 12 bytes of the nonce, associated data =
+//! `0xC1` ‖ volume 16 ‖ accessor set 4 ‖ epoch 4 ‖ object 18.
+//!
+//! **Wrapped epoch key** (82 bytes): `0xE1`, suite 1, encapsulated key 32, ciphertext 32, tag 16: HPKE (RFC 9180)
+//! base mode with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM; info = `kurma epoch key`, associated data
+//! = the first two bytes ‖ volume 16 ‖ accessor set 4 ‖ epoch 4 ‖ receiving gateway 2.
+//!
+//! **Record**: AES-256-GCM under `kdf(node key, "kurma segment", salt 32 ‖ purpose, 32)`, nonce = 4 zero bytes ‖
+//! position 8; the tag of 16 bytes is stored by the caller.
+//!
+//! **Key file**: see [`KeyFile`].
+
+#![deny(missing_docs)]
+
+mod block;
+mod epoch_key;
+mod error;
+mod file_key;
+mod fragment_name;
+mod gateway_key;
+mod gcm;
+mod hpke;
+mod identity;
+mod key_file;
+mod key_store;
+mod padding;
+mod record;
+mod secret;
+
+pub use block::{
+    MAX_PLAINTEXT, OpenedBlock, SEAL_OVERHEAD, SealOptions, SealedBlock, Suite, open, seal, sealed_len,
+};
+pub use epoch_key::{AccessorSetId, EpochIdentity, EpochKey, WrappedFileKey, unwrap_file_key, wrap_file_key};
+pub use error::{KeyFileError, OpenError};
+pub use file_key::{FileKey, FragmentKey, NameKey};
+pub use fragment_name::fragment_name;
+pub use gateway_key::{GatewayKeyPair, GatewayPublicKey, WrappedEpochKey, open_epoch_key, wrap_epoch_key};
+pub use identity::{BlockIdentity, KeyEpoch};
+pub use key_file::{KeyFile, KeyFileId};
+pub use key_store::{create_key_file, load_key_file};
+pub use padding::Padding;
+pub use record::{NodeKey, SegmentKey, TAG_LEN};
