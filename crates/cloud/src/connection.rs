@@ -1,0 +1,98 @@
+use std::ops::Deref;
+use std::sync::Arc;
+
+use environment::Environment;
+
+use crate::{
+    Cloud, CloudError, CloudUrl, Health, Limited, Observed, Retry, RetryPolicy, TimeoutPolicy, Timeouts, dir,
+    s3,
+};
+
+/// How a [`Connection`] behaves around its driver.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Operations at a time; default 64.
+    pub concurrent: usize,
+    /// Operations that may wait for their turn; default 4,096.
+    pub waiting: usize,
+    /// Time limits of one try.
+    pub timeouts: TimeoutPolicy,
+    /// Repetitions.
+    pub retry: RetryPolicy,
+    /// For S3; by default from the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` or
+    /// the machine's role.
+    pub credentials: Option<s3::Credentials>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            concurrent: 64,
+            waiting: 4096,
+            timeouts: TimeoutPolicy::default(),
+            retry: RetryPolicy::default(),
+            credentials: None,
+        }
+    }
+}
+
+/// One configured cloud: a driver inside of its wrappers, with its health. Acts as a [`Cloud`].
+///
+/// From the outside in: [`Retry`], [`Limited`], [`Observed`], [`Timeouts`], driver. So a waiting retry holds no
+/// place, and every single try is measured, without the time in the queue.
+#[derive(Clone)]
+pub struct Connection {
+    name: Arc<str>,
+    cloud: Arc<dyn Cloud>,
+    health: Arc<Health>,
+}
+
+impl Connection {
+    /// Connects to the store that `url` names. Fails when that is clear at once; [`Connection::check`] asks.
+    pub async fn open(
+        env: &Environment,
+        name: &str,
+        url: &CloudUrl,
+        options: &Options,
+    ) -> Result<Connection, CloudError> {
+        let driver: Arc<dyn Cloud> = match url {
+            CloudUrl::Dir(path) => Arc::new(dir::Dir::open(env, name, path, options.concurrent).await?),
+            CloudUrl::S3(location) => Arc::new(s3::S3::open(name, location, options.credentials.as_ref())?),
+        };
+        Ok(Connection::assemble(env, name, driver, options))
+    }
+
+    /// Puts the wrappers around `driver`.
+    pub fn assemble(env: &Environment, name: &str, driver: Arc<dyn Cloud>, options: &Options) -> Connection {
+        let name: Arc<str> = name.into();
+        let health = Health::new(&name, env.clock.clone());
+        let timed = Timeouts::new(driver, &name, env.clock.clone(), options.timeouts.clone());
+        let observed = Observed::new(Arc::new(timed), health.clone());
+        let limited = Limited::new(Arc::new(observed), &name, options.concurrent, options.waiting);
+        let retry = Retry::new(Arc::new(limited), env, options.retry.clone());
+        Connection { name, cloud: Arc::new(retry), health }
+    }
+
+    /// The configured name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// How the store has behaved lately.
+    pub fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    /// Asks the store for one name: an error tells that it is unreachable, missing or closed to us.
+    pub async fn check(&self) -> Result<(), CloudError> {
+        self.cloud.list("", None, 1).await.map(|_| ())
+    }
+}
+
+impl Deref for Connection {
+    type Target = dyn Cloud;
+
+    fn deref(&self) -> &(dyn Cloud + 'static) {
+        &*self.cloud
+    }
+}
