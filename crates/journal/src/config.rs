@@ -1,0 +1,88 @@
+use crate::JournalError;
+use crate::layout::{BLOCK, RUN_HEADER, record_space};
+
+/// Sizes and limits of a journal, in bytes.
+#[derive(Debug, Clone)]
+pub struct JournalConfig {
+    /// All segments together. Rounded down to whole segments; at least three.
+    pub capacity: u64,
+    /// One segment file; a multiple of 4 KiB, at most 1 GiB.
+    pub segment: u64,
+    /// The largest record, with its payloads; must fit a segment.
+    pub max_record: u64,
+    /// Kept free for [`Priority::Upkeep`](crate::Priority::Upkeep), so that write-back can always commit and
+    /// thereby free space.
+    pub headroom: u64,
+    /// Records reserved or appended and not yet written; bounds the memory of the queue.
+    pub queue: u64,
+    /// Records beyond this many bytes start a batch of their own, so that one sync never waits for much more
+    /// than this.
+    pub batch: u64,
+    /// Write on a thread of its own (the real machine), or on a tokio task of the runtime that opens the journal
+    /// (one deterministic simulated process).
+    pub writer: WriterKind,
+}
+
+/// Where the writer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriterKind {
+    /// A named thread.
+    Thread,
+    /// A tokio task; disk calls block the runtime, which a simulated disk never does.
+    Task,
+}
+
+impl Default for JournalConfig {
+    fn default() -> JournalConfig {
+        const MIB: u64 = 1 << 20;
+        JournalConfig {
+            capacity: 4096 * MIB,
+            segment: 64 * MIB,
+            max_record: 17 * MIB,
+            headroom: 128 * MIB,
+            queue: 64 * MIB,
+            batch: 8 * MIB,
+            writer: WriterKind::Thread,
+        }
+    }
+}
+
+impl JournalConfig {
+    /// Small sizes for tests: the given capacity in 16 segments, everything else in proportion.
+    pub fn small(capacity: u64) -> JournalConfig {
+        let segment = (capacity / 16).next_multiple_of(BLOCK).max(16 * BLOCK);
+        JournalConfig {
+            capacity,
+            segment,
+            max_record: segment / 2,
+            headroom: 3 * segment,
+            queue: 4 * segment,
+            batch: segment / 4,
+            writer: WriterKind::Thread,
+        }
+    }
+
+    pub(crate) fn segments(&self) -> u64 {
+        self.capacity / self.segment
+    }
+
+    pub(crate) fn check(&self) -> Result<(), JournalError> {
+        let fail = |what| Err(JournalError::Config(what));
+        if !self.segment.is_multiple_of(BLOCK) || self.segment > 1 << 30 || self.segment < 8 * BLOCK {
+            return fail("the segment size must be a multiple of 4 KiB between 32 KiB and 1 GiB");
+        }
+        if self.segments() < 3 {
+            return fail("the capacity must hold at least three segments");
+        }
+        if record_space(self.max_record) > self.segment - RUN_HEADER {
+            return fail("the largest record does not fit a segment; enlarge segments or lower the record limit");
+        }
+        if self.queue < record_space(self.max_record) {
+            return fail("the queue must hold at least one record of the largest size");
+        }
+        if self.headroom + self.segment > self.capacity - 2 * self.segment {
+            return fail("the head-room leaves no space for clients; enlarge the capacity");
+        }
+        Ok(())
+    }
+}

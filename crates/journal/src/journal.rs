@@ -1,0 +1,219 @@
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use environment::Environment;
+use parking_lot::Mutex;
+use seal::NodeKey;
+
+use crate::batch::{self, record_length};
+use crate::layout::record_space;
+use crate::open::open;
+use crate::shared::Shared;
+use crate::{Appended, JournalConfig, JournalError, Lsn, PayloadRef, Priority, Record, Recovery, Reservation, WriterKind};
+
+/// The write-ahead journal of a node. Cheap to clone; closed, with everything written, when the last clone goes.
+///
+/// One process may have a directory open at a time; whoever opens it sees to that.
+#[derive(Clone)]
+pub struct Journal {
+    handle: Arc<Handle>,
+}
+
+pub(crate) struct Handle {
+    pub shared: Arc<Shared>,
+    pub threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state.lock();
+            state.stop = true;
+            Shared::refuse_waiters(&mut state, &JournalError::Closed);
+        }
+        self.shared.wake_writer();
+        self.shared.files.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
+        if self.shared.config.writer == WriterKind::Thread {
+            self.shared.refuse_durable(&JournalError::Closed);
+        }
+    }
+}
+
+/// How full the journal is, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// All segments together.
+    pub capacity: u64,
+    /// Segments that hold something needed, whole, and the used part of the current one.
+    pub used: u64,
+    /// What upkeep could still append.
+    pub free: u64,
+    /// Reserved and not yet appended.
+    pub reserved: u64,
+    /// Appended and not yet durable.
+    pub queued: u64,
+    /// Asked for and not admitted: somebody waits for space.
+    pub waiting: u64,
+}
+
+impl Journal {
+    /// Opens the journal in `directory`, or makes a new one, and finds the records it holds.
+    ///
+    /// A torn write at the end is cut off: nobody was promised what it held. Damage anywhere else is an error
+    /// (`Damaged`), here or from the iterator, and changes nothing. The files are touched by this call only to
+    /// make durable what a crash had left in the page cache. Blocks. With [`WriterKind::Task`] it must be called
+    /// on a tokio runtime.
+    pub fn open(
+        environment: Environment,
+        directory: &Path,
+        node_key: &NodeKey,
+        config: JournalConfig,
+    ) -> Result<(Journal, Recovery), JournalError> {
+        config.check()?;
+        let (state, recovery) = open(&environment, directory, node_key, &config)?;
+        let shared = Arc::new(Shared::new(environment, directory.to_owned(), node_key.clone(), config, state));
+        let threads = Mutex::new(crate::writer::start(&shared)?);
+        Ok((Journal { handle: Arc::new(Handle { shared, threads }) }, recovery))
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    /// Bytes to reserve for a record with a body and attachments of these lengths (descriptor, payload).
+    pub fn space_for(body: usize, attachments: impl Iterator<Item = (usize, usize)>) -> u64 {
+        batch::length_of(body, attachments)
+    }
+
+    /// Bytes to reserve for `record`.
+    pub fn space_of(record: &Record) -> u64 {
+        record_length(record)
+    }
+
+    /// The largest record that [`Journal::append`] takes, by the measure of [`Journal::space_of`].
+    pub fn max_record(&self) -> u64 {
+        self.shared().config.max_record
+    }
+
+    /// Sets space for one record of `bytes` aside ([`Journal::space_of`]); waits while the journal or its queue
+    /// is full. First come, first served; [`Priority::Upkeep`] goes first and may use the head-room.
+    pub fn reserve(
+        &self,
+        bytes: u64,
+        priority: Priority,
+    ) -> impl Future<Output = Result<Reservation, JournalError>> + Send + 'static {
+        let shared = self.shared().clone();
+        async move {
+            let limit = shared.config.max_record;
+            if bytes > limit {
+                return Err(JournalError::TooLarge { bytes, limit });
+            }
+            match shared.admit(record_space(bytes), priority) {
+                Ok(reservation) => Ok(reservation),
+                Err(granted) => granted.await.unwrap_or(Err(JournalError::Closed)),
+            }
+        }
+    }
+
+    /// Gives the record the next number and a place, and queues it for the next batch. The order of calls is the
+    /// order of records. Never waits. Payloads can be read at once.
+    pub fn append(&self, record: Record, reservation: Reservation) -> Result<Appended, JournalError> {
+        self.shared().append(record, reservation)
+    }
+
+    /// Resolves when the record and all before it are durable, or when that has become impossible.
+    pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<(), JournalError>> + Send + 'static {
+        let waiting = self.shared().wait_durable(lsn);
+        async move {
+            match waiting {
+                None => Ok(()),
+                Some(told) => told.await.unwrap_or(Err(JournalError::Closed)),
+            }
+        }
+    }
+
+    /// The last durable record.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.shared().durable_lsn()
+    }
+
+    /// Reads a payload and verifies it. From memory while it is queued, otherwise on a blocking thread.
+    pub async fn read(&self, place: PayloadRef) -> Result<Bytes, JournalError> {
+        self.read_range(place, 0, place.length).await
+    }
+
+    /// Reads `length` bytes at `from` of a payload; only the 64 KiB chunks they touch are read and verified.
+    pub async fn read_range(&self, place: PayloadRef, from: u32, length: u32) -> Result<Bytes, JournalError> {
+        if let Some(bytes) = self.read_queued(place, from, length)? {
+            return Ok(bytes);
+        }
+        match self.shared().config.writer {
+            WriterKind::Task => self.read_blocking(place, from, length),
+            WriterKind::Thread => {
+                let journal = self.clone();
+                tokio::task::spawn_blocking(move || journal.read_blocking(place, from, length))
+                    .await
+                    .unwrap_or(Err(JournalError::Closed))
+            }
+        }
+    }
+
+    /// As [`Journal::read_range`], on this thread.
+    pub fn read_blocking(&self, place: PayloadRef, from: u32, length: u32) -> Result<Bytes, JournalError> {
+        if let Some(bytes) = self.read_queued(place, from, length)? {
+            return Ok(bytes);
+        }
+        let segment = self.shared().state.lock().segment(place.segment);
+        let segment = segment.ok_or(JournalError::NoSuchPayload { place })?;
+        segment.read(place, from, length).map_err(|error| {
+            // A reader that was overtaken by the release of its segment sees other bytes; that is no damage.
+            match self.shared().state.lock().segment(place.segment) {
+                Some(_) => error,
+                None => JournalError::NoSuchPayload { place },
+            }
+        })
+    }
+
+    fn read_queued(&self, place: PayloadRef, from: u32, length: u32) -> Result<Option<Bytes>, JournalError> {
+        let (start, end) = (from as usize, from as usize + length as usize);
+        if end > place.length as usize {
+            return Err(JournalError::NoSuchPayload { place });
+        }
+        if length == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        Ok(self.shared().state.lock().queued_payload(place).map(|bytes| bytes.slice(start..end)))
+    }
+
+    /// No record below `up_to` is needed any more. Space comes back in whole segments, once it is durably
+    /// forgotten what they held. Numbers that are not durable yet are left alone.
+    pub fn release(&self, up_to: Lsn) {
+        self.shared().release(up_to);
+    }
+
+    /// How full the journal is.
+    pub fn usage(&self) -> Usage {
+        let shared = self.shared();
+        let state = shared.state.lock();
+        let whole = (state.segments_in_use() - 1) * shared.config.segment;
+        Usage {
+            capacity: shared.config.capacity,
+            used: whole + state.current_bytes - state.rest_of_segment(),
+            free: shared.admissible(&state).saturating_sub(state.space.reserved),
+            reserved: state.space.reserved,
+            queued: state.space.queued,
+            waiting: state.space.waiting(),
+        }
+    }
+
+    /// Why the journal has stopped, if it has.
+    pub fn failed(&self) -> Option<JournalError> {
+        self.shared().state.lock().failed.clone()
+    }
+}

@@ -1,0 +1,116 @@
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use environment::{Disk, DiskFile};
+use parking_lot::RwLock;
+use seal::SegmentKey;
+
+use crate::layout::{CHUNK, CHUNK_AAD};
+use crate::sealing::{TAG, open_in_place};
+use crate::{JournalError, PayloadRef};
+
+/// A preallocated file that segments live in, one after the other.
+#[derive(Clone)]
+pub(crate) struct SegmentFile {
+    pub file: Arc<dyn DiskFile>,
+    pub path: PathBuf,
+    pub bytes: u64,
+}
+
+impl SegmentFile {
+    /// Makes a file full of zeros that is durable, so that commits overwrite allocated blocks and never change
+    /// the file's metadata.
+    pub(crate) fn create(disk: &dyn Disk, directory: &Path, index: u64, bytes: u64) -> io::Result<SegmentFile> {
+        const PIECE: usize = 1 << 20;
+        let path = directory.join(format!("segment-{index:08}.journal"));
+        let file: Arc<dyn DiskFile> = disk.open(&path, true)?.into();
+        let zeros = vec![0; PIECE];
+        let mut at = 0;
+        while at < bytes {
+            let piece = &zeros[..PIECE.min((bytes - at) as usize)];
+            file.write_all_at(&[IoSlice::new(piece)], at)?;
+            at += piece.len() as u64;
+        }
+        file.sync_data()?;
+        disk.sync_directory(directory)?;
+        Ok(SegmentFile { file, path, bytes })
+    }
+
+    /// The number in a segment file's name.
+    pub(crate) fn index(path: &Path) -> Option<u64> {
+        path.file_name()?.to_str()?.strip_prefix("segment-")?.strip_suffix(".journal")?.parse().ok()
+    }
+}
+
+/// One use of a segment file, from its first batch until it is released.
+pub(crate) struct Segment {
+    pub sequence: u64,
+    /// Given by the writer before its first write; until then everything in the segment is in the queue.
+    file: OnceLock<SegmentFile>,
+    /// First offset and key of each run, ascending.
+    runs: RwLock<Vec<(u64, Arc<SegmentKey>)>>,
+}
+
+impl Segment {
+    pub(crate) fn new(sequence: u64) -> Segment {
+        Segment { sequence, file: OnceLock::new(), runs: RwLock::default() }
+    }
+
+    pub(crate) fn file(&self) -> Option<&SegmentFile> {
+        self.file.get()
+    }
+
+    /// Gives the segment its file, once.
+    pub(crate) fn set_file(&self, file: SegmentFile) {
+        let _already_there = self.file.set(file);
+    }
+
+    /// Makes the key of a run known to readers. Idempotent.
+    pub(crate) fn add_run(&self, start: u64, key: Arc<SegmentKey>) {
+        let mut runs = self.runs.write();
+        if let Err(place) = runs.binary_search_by_key(&start, |run| run.0) {
+            runs.insert(place, (start, key));
+        }
+    }
+
+    fn key_of(&self, offset: u64) -> Option<Arc<SegmentKey>> {
+        let runs = self.runs.read();
+        let after = runs.partition_point(|run| run.0 <= offset);
+        Some(runs.get(after.checked_sub(1)?)?.1.clone())
+    }
+
+    /// Reads and verifies `length` bytes at `from` of a payload whose bytes are on the disk. Blocks.
+    pub(crate) fn read(&self, place: PayloadRef, from: u32, length: u32) -> Result<Bytes, JournalError> {
+        const STRIDE: u64 = CHUNK + TAG as u64;
+        let (Some(file), Some(key)) = (self.file(), self.key_of(place.offset.into())) else {
+            return Err(JournalError::NoSuchPayload { place });
+        };
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let first = u64::from(from) / CHUNK;
+        let last = (u64::from(from) + u64::from(length) - 1) / CHUNK;
+        let plain_end = ((last + 1) * CHUNK).min(place.length.into());
+        let plain_length = (plain_end - first * CHUNK) as usize;
+        let mut offset = u64::from(place.offset) + first * STRIDE;
+        let mut data = vec![0; plain_length + (last - first + 1) as usize * TAG];
+        file.file
+            .read_exact_at(&mut data, offset)
+            .map_err(|cause| JournalError::Read { place, cause: Arc::new(cause) })?;
+        let mut out = 0;
+        for start in (0..data.len()).step_by(STRIDE as usize) {
+            let end = data.len().min(start + STRIDE as usize);
+            if open_in_place(&key, offset, CHUNK_AAD, &mut data[start..end]).is_none() {
+                return Err(JournalError::DamagedPayload { place, what: "the authentication tag of a chunk" });
+            }
+            data.copy_within(start..end - TAG, out);
+            out += end - TAG - start;
+            offset += STRIDE;
+        }
+        data.truncate(out);
+        let skip = (u64::from(from) - first * CHUNK) as usize;
+        Ok(Bytes::from(data).slice(skip..skip + length as usize))
+    }
+}

@@ -1,0 +1,211 @@
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::batch::Batch;
+use crate::layout::BATCH_HEAD;
+use crate::segment::SegmentFile;
+use crate::shared::{Shared, State};
+use crate::{JournalError, WriterKind};
+
+/// Starts the writer of an opened journal, and the filler beside it.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, JournalError> {
+    if shared.config.writer == WriterKind::Task {
+        tokio::spawn(Writer::new(shared.clone()).run_task());
+        return Ok(Vec::new());
+    }
+    let thread = |name: &str, body: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|cause| JournalError::Open {
+            what: "starting a thread for",
+            path: shared.directory.clone(),
+            cause: Arc::new(cause),
+        })
+    };
+    let (writer, filler) = (Writer::new(shared.clone()), shared.clone());
+    Ok(vec![thread("journal", Box::new(|| writer.run()))?, thread("journal-fill", Box::new(move || filler.fill()))?])
+}
+
+/// Writes batches, one at a time: whatever has been queued while the last one was synced.
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    buffer: Vec<u8>,
+}
+
+/// Spare files that are kept ready.
+const SPARE_FILES: usize = 2;
+
+/// Memory that the writer's buffer keeps between batches.
+const KEPT_BUFFER: usize = 16 << 20;
+
+enum Work {
+    Write(Arc<Batch>, u64),
+    Wait,
+    Stop,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Writer {
+        Writer { shared, buffer: Vec::new() }
+    }
+
+    /// The writer as a thread: returns when the journal is closed or has failed.
+    pub(crate) fn run(mut self) {
+        loop {
+            let work = {
+                let mut state = self.shared.state.lock();
+                loop {
+                    match self.next(&mut state) {
+                        Work::Wait => self.shared.work.wait(&mut state),
+                        work => break work,
+                    }
+                }
+            };
+            match work {
+                Work::Write(batch, oldest) if self.write(&batch, oldest) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// The writer as a task.
+    pub(crate) async fn run_task(mut self) {
+        loop {
+            let work = self.next(&mut self.shared.state.lock());
+            match work {
+                Work::Write(batch, oldest) if self.write(&batch, oldest) => {}
+                Work::Wait => self.shared.work_task.notified().await,
+                _ => return,
+            }
+        }
+    }
+
+    fn next(&self, state: &mut State) -> Work {
+        if state.failed.is_some() {
+            return Work::Stop;
+        }
+        if state.closed.is_empty() {
+            self.shared.close_batch(state);
+        }
+        let oldest = state.oldest_segment;
+        let batch = match state.closed.pop_front() {
+            Some(batch) => batch,
+            // An empty batch tells durably that segments are no longer needed, or that the last batch is whole.
+            None if !state.dying.is_empty() || (state.stop && state.tail_unproven) => {
+                let batch = self.shared.place_batch(state, 0);
+                state.at = batch.end();
+                batch
+            }
+            None if state.stop => return Work::Stop,
+            None => return Work::Wait,
+        };
+        let batch = Arc::new(batch);
+        state.writing = Some(batch.clone());
+        Work::Write(batch, oldest)
+    }
+
+    /// Writes and syncs a batch; false when the journal has failed.
+    fn write(&mut self, batch: &Batch, oldest: u64) -> bool {
+        match self.try_write(batch, oldest) {
+            Ok(()) => {
+                self.shared.complete(batch, oldest);
+                true
+            }
+            Err(cause) => {
+                tracing::error!(%cause, "the journal has stopped: a write or sync failed");
+                self.shared.fail(JournalError::Failed { cause: Arc::new(cause) });
+                false
+            }
+        }
+    }
+
+    fn try_write(&mut self, batch: &Batch, oldest: u64) -> io::Result<()> {
+        let offset = batch.encode(oldest, &mut self.buffer);
+        let file = match batch.segment.file() {
+            Some(file) => file.clone(),
+            None => {
+                let file = self.free_file()?;
+                batch.segment.set_file(file.clone());
+                file
+            }
+        };
+        environment::failpoint!("journal.before-write");
+        if environment::failpoint::is_armed("journal.torn-write") {
+            let half = &self.buffer[..self.buffer.len() / 2];
+            file.file.write_all_at(&[IoSlice::new(half)], offset)?;
+            environment::failpoint!("journal.torn-write");
+        }
+        file.file.write_all_at(&[IoSlice::new(&self.buffer)], offset)?;
+        environment::failpoint!("journal.before-sync");
+        file.file.sync_data()?;
+        environment::failpoint!("journal.after-sync");
+        if self.buffer.capacity() > KEPT_BUFFER {
+            self.buffer = Vec::new();
+        }
+        debug_assert!(batch.length() >= BATCH_HEAD);
+        Ok(())
+    }
+
+    /// A spare file; waits for the filler, or makes one when there is none to wait for.
+    fn free_file(&self) -> io::Result<SegmentFile> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(file) = state.free.pop() {
+                self.shared.files.notify_all();
+                return Ok(file);
+            }
+            let filler_works = self.shared.config.writer == WriterKind::Thread
+                && !state.filler_gone
+                && self.shared.wants_file(&state);
+            if !filler_works || state.stop || state.failed.is_some() {
+                break;
+            }
+            self.shared.files.wait(&mut state);
+        }
+        state.file_count += 1;
+        state.next_file += 1;
+        let index = state.next_file;
+        drop(state);
+        let shared = &self.shared;
+        SegmentFile::create(&*shared.environment.disk, &shared.directory, index, shared.config.segment)
+    }
+}
+
+impl Shared {
+    fn wants_file(&self, state: &State) -> bool {
+        state.free.len() < SPARE_FILES && state.file_count < self.config.segments()
+    }
+
+    /// Makes spare files ahead of their use; a thread beside the writer's.
+    pub(crate) fn fill(&self) {
+        loop {
+            let index = {
+                let mut state = self.state.lock();
+                while !self.wants_file(&state) && !state.stop && state.failed.is_none() {
+                    self.files.wait(&mut state);
+                }
+                if state.stop || state.failed.is_some() {
+                    return;
+                }
+                state.next_file += 1;
+                state.next_file
+            };
+            let made = SegmentFile::create(&*self.environment.disk, &self.directory, index, self.config.segment);
+            match made {
+                Ok(file) => {
+                    let mut state = self.state.lock();
+                    state.file_count += 1;
+                    state.free.push(file);
+                    self.files.notify_all();
+                }
+                Err(cause) => {
+                    // Not fatal by itself: the writer makes the file when it needs it, and fails if it cannot.
+                    tracing::warn!(%cause, "cannot prepare a journal segment");
+                    let mut state = self.state.lock();
+                    state.filler_gone = true;
+                    self.files.notify_all();
+                    return;
+                }
+            }
+        }
+    }
+}

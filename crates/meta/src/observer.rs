@@ -1,0 +1,53 @@
+use bytes::Bytes;
+use journal::{Lsn, PayloadRef};
+
+/// An attachment of a transaction that has just become visible.
+#[derive(Debug, Clone)]
+pub struct PublishedAttachment {
+    /// As it was attached.
+    pub descriptor: Bytes,
+    /// The bytes.
+    pub payload: Bytes,
+    /// Where the journal keeps them; readable at once.
+    pub place: PayloadRef,
+}
+
+/// An attachment that was found in the journal at start. Its payload lies in the journal.
+#[derive(Debug, Clone)]
+pub struct ReplayedAttachment {
+    /// As it was attached.
+    pub descriptor: Bytes,
+    /// Where the journal keeps the payload, and its length.
+    pub place: PayloadRef,
+}
+
+/// Who keeps the books of the attachments (the cache).
+///
+/// The store calls `published` at the instant a transaction becomes visible, under the lock that every read of the store
+/// takes. So nobody can see the new metadata with the old data or the other way round and still commit. The
+/// price: implementations are quick (no disk, no waiting), do not call the store, and take no lock that
+/// is ever held during a call of the store.
+pub trait CommitObserver: Send + Sync {
+    /// A transaction with attachments has become visible. Called in the order of `lsn`; it is not yet durable.
+    fn published(&self, lsn: Lsn, attachments: Vec<PublishedAttachment>);
+
+    /// A record with attachments that the journal still holds, at start, in the order of `lsn`, before any
+    /// transaction runs. May have been written back already: the metadata of the store tells.
+    fn replay(&self, lsn: Lsn, attachments: Vec<ReplayedAttachment>);
+
+    /// The oldest record whose attachments are still needed; `None` when none is. The journal is trimmed below it.
+    fn oldest_needed(&self) -> Option<Lsn>;
+}
+
+/// For stores whose transactions carry no attachments.
+pub struct NoObserver;
+
+impl CommitObserver for NoObserver {
+    fn published(&self, _lsn: Lsn, _attachments: Vec<PublishedAttachment>) {}
+
+    fn replay(&self, _lsn: Lsn, _attachments: Vec<ReplayedAttachment>) {}
+
+    fn oldest_needed(&self) -> Option<Lsn> {
+        None
+    }
+}
