@@ -25,14 +25,16 @@
 
 #![deny(missing_docs)]
 
+pub mod attribute_rules;
 mod attributes;
 mod caller;
 pub mod conformance;
 mod error;
 mod file_id;
+pub mod limits;
 pub mod memory;
 mod name;
-mod permission;
+pub mod permission;
 mod transaction;
 
 pub use attributes::{Attributes, ChangeInfo, Device, FileKind, SetAttributes, SetTime, Space};

@@ -182,7 +182,12 @@ pub trait Transaction: Send {
 
     /// Changes attributes; returns them all. Size and times need write permission or ownership, mode, owner and
     /// group ownership, as POSIX says (chmod, chown, utimensat, truncate); `authority` covers the size only.
-    async fn set_attributes(&mut self, file: FileId, set: &SetAttributes, authority: Authority) -> FsResult<Attributes>;
+    async fn set_attributes(
+        &mut self,
+        file: FileId,
+        set: &SetAttributes,
+        authority: Authority,
+    ) -> FsResult<Attributes>;
 
     /// The object that `name` leads to. Needs execute permission.
     async fn lookup(&mut self, directory: FileId, name: &Name) -> FsResult<Attributes>;
@@ -192,11 +197,23 @@ pub trait Transaction: Send {
 
     /// Makes a directory, link or special node. Owner and group come from the caller (set-group-id directories
     /// pass theirs on) unless `set` says otherwise.
-    async fn create(&mut self, directory: FileId, name: &Name, kind: CreateKind, set: &SetAttributes) -> FsResult<Created>;
+    async fn create(
+        &mut self,
+        directory: FileId,
+        name: &Name,
+        kind: CreateKind,
+        set: &SetAttributes,
+    ) -> FsResult<Created>;
 
     /// Opens a regular file by name, making it if need be. An existing object that is not a regular file ends
     /// in `IsDirectory`, `IsSymlink` or `WrongKind`. Does not check permission on an existing file itself.
-    async fn open_create(&mut self, directory: FileId, name: &Name, how: OpenCreate, set: &SetAttributes) -> FsResult<Opened>;
+    async fn open_create(
+        &mut self,
+        directory: FileId,
+        name: &Name,
+        how: OpenCreate,
+        set: &SetAttributes,
+    ) -> FsResult<Opened>;
 
     /// Adds a name to an object that is not a directory.
     async fn link(&mut self, file: FileId, directory: FileId, name: &Name) -> FsResult<ChangeInfo>;
@@ -220,10 +237,21 @@ pub trait Transaction: Send {
 
     /// Up to `limit` (at least 1) entries behind `cookie` (0: from the start). Needs read permission. An entry
     /// that exists throughout a listing is returned exactly once.
-    async fn read_directory(&mut self, directory: FileId, cookie: u64, limit: usize) -> FsResult<DirectoryPage>;
+    async fn read_directory(
+        &mut self,
+        directory: FileId,
+        cookie: u64,
+        limit: usize,
+    ) -> FsResult<DirectoryPage>;
 
     /// Reads up to `length` bytes from `offset`; less only at the end of the file. Holes read as zeros.
-    async fn read(&mut self, file: FileId, offset: u64, length: u32, authority: Authority) -> FsResult<ReadData>;
+    async fn read(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u32,
+        authority: Authority,
+    ) -> FsResult<ReadData>;
 
     /// Writes all of `data` at `offset`, extending the file if need be. Clears set-user-id and set-group-id as
     /// POSIX says unless the caller is the superuser.
@@ -233,7 +261,13 @@ pub trait Transaction: Send {
     async fn xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes>;
 
     /// Sets an extended attribute; value up to 64 KiB.
-    async fn set_xattr(&mut self, file: FileId, name: &Name, value: Bytes, mode: XattrMode) -> FsResult<ChangeInfo>;
+    async fn set_xattr(
+        &mut self,
+        file: FileId,
+        name: &Name,
+        value: Bytes,
+        mode: XattrMode,
+    ) -> FsResult<ChangeInfo>;
 
     /// Removes an extended attribute.
     async fn remove_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo>;
