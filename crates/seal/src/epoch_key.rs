@@ -108,11 +108,7 @@ pub fn wrap_file_key(
 /// Unwraps the key of the file `object`.
 ///
 /// [`OpenError::Forged`] when it was wrapped under another epoch key or for another file, or is damaged.
-pub fn unwrap_file_key(
-    epoch_key: &EpochKey,
-    object: ObjectId,
-    wrapped: &[u8],
-) -> Result<FileKey, OpenError> {
+pub fn unwrap_file_key(epoch_key: &EpochKey, object: ObjectId, wrapped: &[u8]) -> Result<FileKey, OpenError> {
     let what = "a wrapped file key";
     let wrapped: &[u8; WrappedFileKey::LEN] = wrapped.try_into().map_err(|_| OpenError::WrongLength {
         what,

@@ -77,6 +77,12 @@ mod tests {
     }
 
     #[test]
+    fn names_never_change() {
+        let key = FileKey::from_bytes([42; 32]).name_key();
+        assert_eq!(fragment_name(&key, &identity(), 2, 9), "nrk6pd6nnkt7vib4qe2wj2y2ohzqe7nwrm27mwvw");
+    }
+
+    #[test]
     fn names_of_ten_thousand_versions_share_no_prefix_of_64_bits() {
         let key = FileKey::from_bytes([9; 32]).name_key();
         let prefixes: HashSet<String> = (1..=10_000)

@@ -110,8 +110,7 @@ pub fn wrap_epoch_key(
     let mut body = Vec::with_capacity(KEY_LEN + TAG_LEN);
     body.extend_from_slice(key.as_bytes());
     let aad = associated_data(key.identity(), recipient.gateway);
-    let encapsulated =
-        hpke::seal(&AES_256_GCM, &recipient.x25519, INFO, &aad, &ephemeral, &mut body)?;
+    let encapsulated = hpke::seal(&AES_256_GCM, &recipient.x25519, INFO, &aad, &ephemeral, &mut body)?;
     let mut out = [0; WrappedEpochKey::LEN];
     out[..2].copy_from_slice(&[FORMAT, SUITE]);
     out[2..2 + X25519_LEN].copy_from_slice(&encapsulated);

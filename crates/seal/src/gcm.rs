@@ -37,12 +37,7 @@ impl GcmKey {
         tag: &[u8],
     ) -> Result<(), OpenError> {
         self.0
-            .open_in_place_separate_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(aad),
-                tag,
-                buffer,
-            )
+            .open_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), tag, buffer)
             .map(|_| ())
             .map_err(|_| OpenError::Forged)
     }

@@ -173,8 +173,7 @@ mod tests {
     fn rfc_9180_appendix_a_1_1_shared_secret() {
         let private = private_key(&key("4612c550263fc8ad58375df3f557aac531d26850903e55a9f23f21d8534e8ac8"));
         let encapsulated = key("37fda3567bdbd628e88668c3c8d7e97d1d1253b6d4ea6d44c150f741f1bf4431");
-        let shared =
-            shared_secret(&private, &encapsulated, &encapsulated, &public_key(&private)).unwrap();
+        let shared = shared_secret(&private, &encapsulated, &encapsulated, &public_key(&private)).unwrap();
         assert_eq!(*shared, key("fe0e18c9f024ce43799ae393c7e8fe8fce9d218875e8227b0187c04e7d2ea1fc"));
     }
 

@@ -2,10 +2,10 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-use data_encoding::{DecodePartial, HEXLOWER};
+use data_encoding::HEXLOWER;
 use environment::Entropy;
 use ids::GatewayId;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::secret::{KEY_LEN, derive, secret_key};
 use crate::{GatewayKeyPair, KeyFileError, NodeKey};
@@ -163,9 +163,7 @@ impl KeyFile {
 fn parse_secret(text: &str) -> Result<GatewaySecret, KeyFileError> {
     let mut bytes = Zeroizing::new([0; KEY_LEN]);
     let good = text.len() == 2 * KEY_LEN
-        && HEXLOWER
-            .decode_mut(text.as_bytes(), &mut *bytes)
-            .is_ok_and(|len| len == KEY_LEN);
+        && HEXLOWER.decode_mut(text.as_bytes(), &mut *bytes).is_ok_and(|len| len == KEY_LEN);
     if !good {
         let reason = "the secret is not 64 hexadecimal digits".to_owned();
         return Err(KeyFileError::Malformed { reason });
@@ -199,9 +197,12 @@ mod tests {
     #[test]
     fn the_text_and_the_keys_of_version_1_never_change() {
         let text = fixed().to_text();
-        assert!(text.ends_with("\nchecksum = b4f1a1f3ebc1c6a1\n"), "{}", text.as_str());
-        assert_eq!(fixed().id().to_string(), "");
-        assert_eq!(HEXLOWER.encode(fixed().node_key("a").as_bytes()), "");
+        assert!(text.ends_with("\nchecksum = 0288540f6e8c316a\n"), "{}", text.as_str());
+        assert_eq!(fixed().id().to_string(), "ccf91610a4cbefe630ddbe2a41168b59");
+        let node = "41df2c6e905a1718bfef0032f8f17076671aad7b9a42eddf99e198a4d1b49f29";
+        assert_eq!(HEXLOWER.encode(fixed().node_key("a").as_bytes()), node);
+        let shared = "76f322f7860b5ff8b53c6c1b3f5642be743772f827d02b7a48f03990f24c5e94";
+        assert_eq!(HEXLOWER.encode(&*fixed().shared_secret("a")), shared);
     }
 
     #[test]
@@ -225,7 +226,9 @@ mod tests {
     #[test]
     fn a_newer_version_and_foreign_files_are_told_apart_from_damage() {
         let newer = fixed().to_text().replace("kurma-key-file = 1", "kurma-key-file = 2");
-        assert!(matches!(KeyFile::parse(&newer), Err(KeyFileError::UnknownVersion { found }) if found == "2"));
+        assert!(
+            matches!(KeyFile::parse(&newer), Err(KeyFileError::UnknownVersion { found }) if found == "2")
+        );
         assert!(matches!(KeyFile::parse("-----BEGIN KEY-----"), Err(KeyFileError::Malformed { .. })));
         assert!(matches!(KeyFile::parse(""), Err(KeyFileError::Malformed { .. })));
         let swapped = fixed().to_text().replace("gateway = 7", "gateway = 8");

@@ -19,8 +19,7 @@ pub fn create_key_file(path: &Path, key: &KeyFile) -> Result<(), KeyFileError> {
         io::ErrorKind::AlreadyExists => KeyFileError::Exists { path: path.to_owned() },
         _ => KeyFileError::Io { action: "create", path: path.to_owned(), source },
     };
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     file.write_all(key.to_text().as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -29,8 +28,7 @@ pub fn create_key_file(path: &Path, key: &KeyFile) -> Result<(), KeyFileError> {
 
 /// Reads a key file; refuses one that others than its owner can read ([`KeyFileError::TooOpen`]).
 pub fn load_key_file(path: &Path) -> Result<KeyFile, KeyFileError> {
-    let failed =
-        |source: io::Error| KeyFileError::Io { action: "read", path: path.to_owned(), source };
+    let failed = |source: io::Error| KeyFileError::Io { action: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {

@@ -64,7 +64,9 @@ impl FromStr for Padding {
             _ => text.strip_prefix("bucket:").and_then(bucket).map(Padding::Bucket),
         }
         .ok_or_else(|| {
-            format!("{text:?} is not a padding: use none, padme, power-of-two or bucket:BYTES (1 to {MAX_BUCKET})")
+            format!(
+                "{text:?} is not a padding: use none, padme, power-of-two or bucket:BYTES (1 to {MAX_BUCKET})"
+            )
         })
     }
 }

@@ -131,6 +131,14 @@ mod tests {
     }
 
     #[test]
+    fn the_record_format_never_changes() {
+        let mut sealed = *b"a record";
+        let tag = key("journal", 1).seal_at(7, b"header", &mut sealed);
+        let expected = "02f64834904b3ed27960df3a8810e727f704d476e6dea87a";
+        assert_eq!(data_encoding::HEXLOWER.encode(&[&sealed[..], &tag].concat()), expected);
+    }
+
+    #[test]
     fn positions_and_generations_share_no_keystream() {
         let keystream = |purpose, salt, position| {
             let mut zeros = [0; 32];

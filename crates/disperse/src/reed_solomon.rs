@@ -1,0 +1,153 @@
+//! Bodies of Reed-Solomon fragments. Shards at the end of a block may be short or empty; what is missing counts as
+//! zero and is neither stored nor computed with.
+
+use bytes::Bytes;
+
+use crate::kernel::Kernel;
+use crate::matrix::{coefficient, express};
+
+/// The length of a full shard of a block of `block_len` bytes.
+fn shard_len(data: usize, block_len: u64) -> u64 {
+    block_len.div_ceil(data as u64)
+}
+
+/// The length of body `index`; `block_len` may be anything.
+pub(crate) fn body_len(data: usize, index: usize, block_len: u64) -> u64 {
+    let shard = shard_len(data, block_len);
+    if index < data { block_len.saturating_sub(shard.saturating_mul(index as u64)).min(shard) } else { shard }
+}
+
+/// The bodies of all fragments: slices of `block`, then `parity` new ones in one allocation.
+pub(crate) fn encode(data: usize, parity: usize, block: &Bytes) -> Vec<Bytes> {
+    let shard = shard_len(data, block.len() as u64) as usize;
+    let start = |index: usize| (index * shard).min(block.len());
+    let mut bodies: Vec<Bytes> = (0..data).map(|i| block.slice(start(i)..start(i + 1))).collect();
+    if parity == 0 || shard == 0 {
+        bodies.resize(data + parity, Bytes::new());
+        return bodies;
+    }
+    let rows: Vec<Vec<u8>> = (data..data + parity)
+        .map(|row| (0..data).map(|column| coefficient(data, row, column)).collect())
+        .collect();
+    let mut sums = vec![0; parity * shard];
+    let sources: Vec<&[u8]> = bodies.iter().map(|body| &body[..]).collect();
+    combine(&rows, &sources, &mut sums.chunks_exact_mut(shard).collect::<Vec<_>>());
+    let sums = Bytes::from(sums);
+    bodies.extend((0..parity).map(|i| sums.slice(i * shard..(i + 1) * shard)));
+    bodies
+}
+
+/// The block of `block_len` bytes that `data` different fragments determine. Costs one copy of the block, and the
+/// decoding of what is missing.
+pub(crate) fn decode(data: usize, given: &[(usize, Bytes)], block_len: usize) -> Bytes {
+    if let Some((_, whole)) = given.iter().find(|(index, body)| *index == 0 && body.len() == block_len) {
+        return whole.clone();
+    }
+    let mut block = vec![0; block_len];
+    let mut missing = Vec::new();
+    let mut places = Vec::new();
+    for (index, place) in block.chunks_mut(shard_len(data, block_len as u64) as usize).enumerate() {
+        match given.iter().find(|(have, _)| *have == index) {
+            Some((_, body)) => place.copy_from_slice(body),
+            None => {
+                missing.push(index);
+                places.push(place);
+            }
+        }
+    }
+    if !missing.is_empty() {
+        reconstruct(data, given, &missing, &mut places);
+    }
+    Bytes::from(block)
+}
+
+/// The body of fragment `index`, from `data` different others.
+pub(crate) fn rebuild(data: usize, given: &[(usize, Bytes)], index: usize, block_len: usize) -> Bytes {
+    let mut body = vec![0; body_len(data, index, block_len as u64) as usize];
+    reconstruct(data, given, &[index], &mut [&mut body]);
+    Bytes::from(body)
+}
+
+fn reconstruct(data: usize, given: &[(usize, Bytes)], wanted: &[usize], outputs: &mut [&mut [u8]]) {
+    let indices: Vec<usize> = given.iter().map(|(index, _)| *index).collect();
+    let sources: Vec<&[u8]> = given.iter().map(|(_, body)| &body[..]).collect();
+    combine(&express(data, &indices, wanted), &sources, outputs);
+}
+
+/// As [`Kernel::combine`], for sources and outputs of different lengths: short sources count as if zeros followed,
+/// short outputs are computed as far as they go.
+fn combine(rows: &[Vec<u8>], sources: &[&[u8]], outputs: &mut [&mut [u8]]) {
+    let kernel = Kernel::best();
+    let mut ends: Vec<usize> =
+        sources.iter().map(|source| source.len()).chain(outputs.iter().map(|output| output.len())).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let mut start = 0;
+    for end in ends.into_iter().filter(|end| *end > 0) {
+        let here: Vec<usize> = (0..sources.len()).filter(|&s| sources[s].len() >= end).collect();
+        let mut range_rows: Vec<Vec<u8>> = Vec::new();
+        let mut range_outputs: Vec<&mut [u8]> = Vec::new();
+        for (row, output) in rows.iter().zip(outputs.iter_mut()) {
+            if let Some(range) = output.get_mut(start..end) {
+                range_rows.push(here.iter().map(|&s| row[s]).collect());
+                range_outputs.push(range);
+            }
+        }
+        let range_rows: Vec<&[u8]> = range_rows.iter().map(Vec::as_slice).collect();
+        let range_sources: Vec<&[u8]> = here.iter().map(|&s| &sources[s][start..end]).collect();
+        kernel.combine(&range_rows, &range_sources, &mut range_outputs);
+        start = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::gf256::multiply;
+
+    #[test]
+    fn bodies_are_slices_of_the_block_and_short_shards_are_not_padded() {
+        let block = Bytes::from_static(b"0123456789");
+        let bodies = encode(4, 2, &block);
+        assert_eq!(bodies[..4], [&b"012"[..], b"345", b"678", b"9"]);
+        assert_eq!(bodies[1].as_ptr(), block[3..].as_ptr());
+        assert_eq!((bodies[4].len(), bodies[5].len()), (3, 3));
+        let tiny = encode(4, 1, &Bytes::from_static(b"ab"));
+        assert_eq!(tiny[..4], [&b"a"[..], b"b", b"", b""]);
+    }
+
+    #[test]
+    fn body_lengths_of_absurd_blocks_do_not_overflow() {
+        for data in 1..=32 {
+            for index in 0..=32 {
+                assert!(body_len(data, index, u64::MAX) <= u64::MAX.div_ceil(data as u64));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bodies_have_the_announced_length_and_parity_is_as_defined(
+            block in prop::collection::vec(any::<u8>(), 0..400),
+            data in 1usize..12,
+            parity in 0usize..6,
+        ) {
+            let block = Bytes::from(block);
+            let bodies = encode(data, parity, &block);
+            prop_assert_eq!(bodies.len(), data + parity);
+            for (index, body) in bodies.iter().enumerate() {
+                prop_assert_eq!(body.len() as u64, body_len(data, index, block.len() as u64));
+            }
+            prop_assert_eq!(bodies[..data].concat(), &block[..]);
+            let byte = |shard: usize, i: usize| bodies[shard].get(i).copied().unwrap_or(0);
+            for row in data..data + parity {
+                for i in 0..bodies[row].len() {
+                    let sum = (0..data).fold(0, |sum, c| sum ^ multiply(coefficient(data, row, c), byte(c, i)));
+                    prop_assert_eq!(byte(row, i), sum);
+                }
+            }
+        }
+    }
+}
