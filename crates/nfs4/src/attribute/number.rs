@@ -1,0 +1,68 @@
+//! Sets of attributes.
+
+use crate::{Attribute, Bitmap};
+
+impl Attribute {
+    /// Attributes that can be set but not read: GETATTR, READDIR, VERIFY of them is `NFS4ERR_INVAL` (RFC 8881 §5.5).
+    pub const WRITE_ONLY: Bitmap = set(&[
+        Attribute::TimeAccessSet,
+        Attribute::TimeModifySet,
+        Attribute::LayoutHint,
+        Attribute::RetentionSet,
+        Attribute::RetentevtSet,
+        Attribute::ModeSetMasked,
+        Attribute::ModeUmask,
+    ]);
+
+    /// Attributes that can be set; SETATTR of another one is `NFS4ERR_INVAL` (RFC 8881 §5.5, tables 4 and 5).
+    pub const SETTABLE: Bitmap = Attribute::WRITE_ONLY.union(set(&[
+        Attribute::Size,
+        Attribute::Acl,
+        Attribute::Archive,
+        Attribute::Hidden,
+        Attribute::Mimetype,
+        Attribute::Mode,
+        Attribute::Owner,
+        Attribute::OwnerGroup,
+        Attribute::System,
+        Attribute::TimeBackup,
+        Attribute::TimeCreate,
+        Attribute::Dacl,
+        Attribute::Sacl,
+        Attribute::RetentionHold,
+        Attribute::SecLabel,
+    ]));
+
+    /// Attributes every server supports (RFC 8881 §5.6).
+    pub const REQUIRED: Bitmap = set(&[
+        Attribute::SupportedAttrs,
+        Attribute::Type,
+        Attribute::FhExpireType,
+        Attribute::Change,
+        Attribute::Size,
+        Attribute::LinkSupport,
+        Attribute::SymlinkSupport,
+        Attribute::NamedAttr,
+        Attribute::Fsid,
+        Attribute::UniqueHandles,
+        Attribute::LeaseTime,
+        Attribute::RdattrError,
+        Attribute::Filehandle,
+        Attribute::SuppattrExclcreat,
+    ]);
+
+    /// The set of these attributes, usable in constants.
+    pub const fn set(attributes: &[Attribute]) -> Bitmap {
+        set(attributes)
+    }
+}
+
+const fn set(attributes: &[Attribute]) -> Bitmap {
+    let mut bitmap = Bitmap::EMPTY;
+    let mut index = 0;
+    while index < attributes.len() {
+        bitmap = bitmap.union(Bitmap::of(&[attributes[index] as u32]));
+        index += 1;
+    }
+    bitmap
+}
