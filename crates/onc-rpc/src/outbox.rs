@@ -1,0 +1,314 @@
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
+
+use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
+use tokio::io::AsyncWrite;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+
+/// Most segments handed to one vectored write.
+const SLICES: usize = 128;
+
+/// Messages on their way out.
+///
+/// Whoever adds a message also writes it, and whatever others added meanwhile, unless someone else is writing
+/// at this moment or the stream is full; so an idle connection sends a reply without waking another task, and a busy
+/// one sends many with one system call. When the stream is full the connection's own task goes on as soon as
+/// there is room ([`drive`](Self::drive)). All writing is non-blocking and no future is held half-way: dropping a
+/// caller cannot cut a message in two.
+pub(crate) struct Outbox {
+    queue: Mutex<Queue>,
+    stream: Mutex<Stream>,
+    writable: Arc<Writable>,
+    /// Woken when `queued` falls to the limit.
+    room: Notify,
+    /// Bytes added and not yet written.
+    queued: AtomicUsize,
+    limit: usize,
+}
+
+/// What the calls hold until their reply is written.
+pub(crate) struct CallPermit {
+    pub _count: OwnedSemaphorePermit,
+    pub _bytes: OwnedSemaphorePermit,
+}
+
+#[derive(Default)]
+struct Queue {
+    segments: VecDeque<Segment>,
+    closed: bool,
+}
+
+struct Segment {
+    data: Bytes,
+    /// On the last segment of a reply; dropped when it is written.
+    _permit: Option<CallPermit>,
+}
+
+struct Stream {
+    /// Gone when the connection is closed.
+    writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// Taken from the queue, the first one perhaps partly written.
+    segments: VecDeque<Segment>,
+    /// The stream took no more; its waker will call [`Writable`].
+    full: bool,
+    /// Something is written and not yet flushed.
+    dirty: bool,
+    error: Option<io::Error>,
+}
+
+/// The waker given to the stream: wakes the connection's own task, whoever was writing.
+struct Writable(Notify);
+
+impl Wake for Writable {
+    fn wake(self: Arc<Writable>) {
+        self.0.notify_one();
+    }
+}
+
+impl Outbox {
+    pub fn new(writer: Box<dyn AsyncWrite + Send + Unpin>, limit: usize) -> Outbox {
+        Outbox {
+            queue: Mutex::default(),
+            stream: Mutex::new(Stream {
+                writer: Some(writer),
+                segments: VecDeque::new(),
+                full: false,
+                dirty: false,
+                error: None,
+            }),
+            writable: Arc::new(Writable(Notify::new())),
+            room: Notify::new(),
+            queued: AtomicUsize::new(0),
+            limit,
+        }
+    }
+
+    /// Adds one message, which must not be empty, and writes what can be written at once. After
+    /// [`close`](Self::close) the message is dropped.
+    pub fn send(&self, header: Bytes, body: Vec<Bytes>, permit: Option<CallPermit>) {
+        let bytes = header.len() + body.iter().map(Bytes::len).sum::<usize>();
+        {
+            let mut queue = self.queue.lock();
+            if queue.closed {
+                return;
+            }
+            self.queued.fetch_add(bytes, Ordering::Relaxed);
+            let segments = std::iter::once(header).chain(body).filter(|data| !data.is_empty());
+            queue.segments.extend(segments.map(|data| Segment { data, _permit: None }));
+            if let Some(last) = queue.segments.back_mut() {
+                last._permit = permit;
+            }
+        }
+        self.write();
+    }
+
+    /// Returns once no more than the limit waits to be written, or the outbox is closed.
+    pub async fn room(&self) {
+        while self.queued.load(Ordering::Acquire) > self.limit {
+            let notified = self.room.notified();
+            if self.queued.load(Ordering::Acquire) > self.limit {
+                notified.await;
+            }
+        }
+    }
+
+    /// Writes whenever the stream has room again after it was full. Returns when the stream fails.
+    pub async fn drive(&self) -> io::Error {
+        loop {
+            self.writable.0.notified().await;
+            self.stream.lock().full = false;
+            self.write();
+            if let Some(error) = self.stream.lock().error.take() {
+                return error;
+            }
+        }
+    }
+
+    /// Drops what is not yet written and the stream.
+    pub fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        let waiting = mem::take(&mut queue.segments);
+        drop(queue);
+        let mut stream = self.stream.lock();
+        let writer = stream.writer.take();
+        let partial = mem::take(&mut stream.segments);
+        drop(stream);
+        self.queued.store(0, Ordering::Release);
+        self.room.notify_waiters();
+        drop((waiting, partial, writer));
+    }
+
+    fn write(&self) {
+        loop {
+            let Some(mut stream) = self.stream.try_lock() else {
+                return; // whoever holds it looks at the queue again after letting go
+            };
+            if stream.full || stream.error.is_some() || stream.writer.is_none() {
+                return;
+            }
+            let waker = Waker::from(self.writable.clone());
+            match self.poll_write(&mut stream, &mut Context::from_waker(&waker)) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    stream.error = Some(error);
+                    self.writable.0.notify_one();
+                    return;
+                }
+                Poll::Pending => {
+                    stream.full = true;
+                    return;
+                }
+            }
+            drop(stream);
+            if self.queue.lock().segments.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Ready when everything queued is written and flushed.
+    fn poll_write(&self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Stream { writer: Some(writer), segments, dirty, .. } = stream else { return Poll::Ready(Ok(())) };
+        let mut writer = Pin::new(writer);
+        loop {
+            if segments.is_empty() {
+                mem::swap(segments, &mut self.queue.lock().segments);
+            }
+            if segments.is_empty() {
+                if *dirty {
+                    ready!(writer.as_mut().poll_flush(context))?;
+                    *dirty = false;
+                }
+                return Poll::Ready(Ok(()));
+            }
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let count = segments.len().min(SLICES);
+            for (slice, segment) in slices.iter_mut().zip(segments.iter()) {
+                *slice = IoSlice::new(&segment.data);
+            }
+            let written = ready!(writer.as_mut().poll_write_vectored(context, &slices[..count]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            *dirty = true;
+            advance(segments, written);
+            let before = self.queued.fetch_sub(written, Ordering::AcqRel);
+            if before > self.limit && before - written <= self.limit {
+                self.room.notify_waiters();
+            }
+        }
+    }
+}
+
+/// Drops the first `written` bytes.
+fn advance(segments: &mut VecDeque<Segment>, mut written: usize) {
+    while let Some(first) = segments.front_mut() {
+        let len = first.data.len();
+        if written < len {
+            first.data.advance(written);
+            return;
+        }
+        written -= len;
+        segments.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn room_comes_back_when_the_stream_is_read() {
+        runtime().block_on(async {
+            let (writer, mut reader) = duplex(10);
+            let outbox = Outbox::new(Box::new(writer), 20);
+            outbox.send(Bytes::from_static(&[1; 8]), vec![Bytes::from_static(&[2; 22])], None);
+            outbox.room().await; // 10 of 30 bytes are written, 20 wait
+            outbox.send(Bytes::from_static(&[3; 1]), Vec::new(), None);
+            let mut received = vec![0; 31];
+            tokio::select! {
+                biased;
+                () = outbox.room() => panic!("21 bytes wait and nothing was read"),
+                () = std::future::ready(()) => {}
+            }
+            tokio::select! {
+                _ = outbox.drive() => panic!("the stream failed"),
+                result = reader.read_exact(&mut received) => drop(result.unwrap()),
+            }
+            outbox.room().await;
+            assert_eq!(received, [&[1; 8][..], &[2; 22], &[3; 1]].concat());
+        });
+    }
+
+    #[test]
+    fn closing_frees_permits_and_waiters() {
+        runtime().block_on(async {
+            let (writer, _reader) = duplex(1);
+            let outbox = Outbox::new(Box::new(writer), 1);
+            let semaphore = Arc::new(tokio::sync::Semaphore::new(2));
+            let permit = || semaphore.clone().try_acquire_owned().unwrap();
+            let permit = CallPermit { _count: permit(), _bytes: permit() };
+            outbox.send(Bytes::from_static(&[1; 8]), Vec::new(), Some(permit));
+            assert_eq!(semaphore.available_permits(), 0);
+            tokio::join!(outbox.room(), async { outbox.close() });
+            assert_eq!(semaphore.available_permits(), 2);
+            outbox.send(Bytes::from_static(&[1; 8]), Vec::new(), None);
+            outbox.room().await;
+        });
+    }
+
+    #[test]
+    fn a_stream_that_fails_ends_the_driver() {
+        runtime().block_on(async {
+            let (writer, reader) = duplex(1);
+            let outbox = Outbox::new(Box::new(writer), 1);
+            drop(reader);
+            outbox.send(Bytes::from_static(&[1; 8]), Vec::new(), None);
+            assert_eq!(outbox.drive().await.kind(), io::ErrorKind::BrokenPipe);
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn messages_arrive_whole_and_in_order(
+            messages in vec(vec(vec(any::<u8>(), 0..50), 0..200), 1..12), capacity in 1usize..300
+        ) {
+            let expected: Vec<u8> =
+                messages.iter().flat_map(|body| [9].into_iter().chain(body.concat())).collect();
+            let received = runtime().block_on(async {
+                let (writer, mut reader) = duplex(capacity);
+                let outbox = Outbox::new(Box::new(writer), usize::MAX);
+                let mut received = vec![0; expected.len()];
+                let send = async {
+                    for body in messages {
+                        let body = body.into_iter().map(Bytes::from).collect();
+                        outbox.send(Bytes::from_static(&[9]), body, None);
+                        tokio::task::yield_now().await;
+                    }
+                    outbox.drive().await
+                };
+                tokio::select! {
+                    _ = send => panic!("the stream failed"),
+                    result = reader.read_exact(&mut received) => drop(result.unwrap()),
+                }
+                received
+            });
+            prop_assert_eq!(received, expected);
+        }
+    }
+}
