@@ -142,10 +142,10 @@ mod tests {
             }
             prop_assert_eq!(bodies[..data].concat(), &block[..]);
             let byte = |shard: usize, i: usize| bodies[shard].get(i).copied().unwrap_or(0);
-            for row in data..data + parity {
-                for i in 0..bodies[row].len() {
-                    let sum = (0..data).fold(0, |sum, c| sum ^ multiply(coefficient(data, row, c), byte(c, i)));
-                    prop_assert_eq!(byte(row, i), sum);
+            for (row, body) in bodies.iter().enumerate().skip(data) {
+                for (i, &sum) in body.iter().enumerate() {
+                    let term = |c| multiply(coefficient(data, row, c), byte(c, i));
+                    prop_assert_eq!(sum, (0..data).fold(0, |sum, c| sum ^ term(c)));
                 }
             }
         }
