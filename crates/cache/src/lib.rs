@@ -1,1 +1,73 @@
-//! Dirty file data, clean blocks in memory and on disk, readahead.
+//! The plaintext data of one node: dirty data, clean blocks in memory, clean blocks on the local disk.
+//!
+//! - **Dirty** data has been written and not yet stored in the clouds. Its bytes lie in the node's journal and,
+//!   as far as the budget goes, in memory too. The cache keeps the books: which range of which file, from which
+//!   journal record ([`DataOp`], [`meta::CommitObserver`]). It never drops dirty data and owns no second store
+//!   for it; recovery is the replay of the journal (`K49`, `K50`).
+//! - **Clean** blocks are what the clouds hold. They are keyed by (file, block, [`Version`](ids::Version)), so an
+//!   entry never changes and never has to be invalidated: a newer version is another key (`K51`). Memory follows
+//!   a scan-resistant policy; the disk tier is sealed under the node key (decision D6) and survives restarts.
+//!
+//! # Reading
+//!
+//! In two steps, so that the caller's transaction can look up block versions in between. The order matters: the
+//! dirty data is looked at first, the block map after it. Whatever write-back cleans in between is then found in
+//! the newer map.
+//!
+//! ```ignore
+//! let plan = cache.plan_read(&request);                       // dirty data, and which blocks to look up
+//! let stored = look_up(transaction, plan.blocks()).await?;    // hole or version of each
+//! let parts = cache.read(plan, &stored, &loader).await?;      // zero-copy parts, `length` bytes or up to the size
+//! ```
+//!
+//! # Writing
+//!
+//! A transaction attaches [`DataOp::Write`] with the bytes as payload. When the store publishes it, the cache
+//! learns of it through [`meta::CommitObserver`], which [`Cache`] implements.
+//!
+//! # Writing back
+//!
+//! [`Cache::claim_dirty`] picks blocks, oldest first (`K52`, `K53`); [`Cache::snapshot`] fixes what is stored;
+//! the transaction that commits the new versions attaches [`DataOp::Cleaned`] for each; then
+//! [`Cache::insert`] makes the stored blocks clean entries.
+//!
+//! What it is not: it knows no clouds, no metadata and no permissions. Who may read what is decided above.
+
+#![deny(missing_docs)]
+
+mod block_key;
+mod cache;
+mod clean;
+mod config;
+mod data_op;
+mod dirty;
+mod dirty_file;
+mod disk;
+mod error;
+mod extent_map;
+mod fetch;
+mod flush;
+mod memory;
+mod overlay;
+mod payload;
+mod queue;
+mod read;
+mod readahead;
+mod region;
+mod snapshot;
+mod stats;
+mod zeros;
+
+pub use block_key::FileKey;
+pub use cache::Cache;
+pub use config::CacheConfig;
+pub use data_op::{DataOp, DataOpError, MAX_ZERO};
+pub use error::{CacheError, LoadError};
+pub use fetch::BlockLoader;
+pub use flush::{Flush, Scope};
+pub use payload::PayloadStore;
+pub use queue::{DirtyBlock, Selection};
+pub use read::{ReadPlan, ReadRequest, Stored};
+pub use snapshot::BlockSnapshot;
+pub use stats::Usage;
+pub use zeros::zeros;

@@ -1,0 +1,310 @@
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use environment::Environment;
+use ids::{BlockIndex, BlockShift, Version, VolumeId};
+use journal::{Lsn, PayloadRef};
+use meta::{CommitObserver, PublishedAttachment, ReplayedAttachment};
+use parking_lot::Mutex;
+use seal::NodeKey;
+use tokio::sync::watch;
+
+use crate::block_key::BlockKey;
+use crate::clean::Clean;
+use crate::dirty::Dirty;
+use crate::disk::DiskTier;
+use crate::fetch::Fetches;
+use crate::readahead::Readahead;
+use crate::stats::Stats;
+use crate::{
+    BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
+    ReadPlan, ReadRequest, Scope, Selection, Stored, Usage,
+};
+
+const LEAST_MEMORY: u64 = 16 << 20;
+const LEAST_DISK: u64 = 1 << 20;
+
+/// The cache of one node. Cheap to clone; all clones are the same cache.
+#[derive(Clone)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub dirty: Arc<Dirty>,
+    pub clean: Arc<Clean>,
+    pub fetches: Arc<Fetches>,
+    pub readahead: Readahead,
+    pub payloads: OnceLock<Arc<dyn PayloadStore>>,
+    stats: Arc<Stats>,
+    replay_error: Mutex<Option<CacheError>>,
+}
+
+impl Cache {
+    /// Opens the disk tier, if there is one; everything else starts empty and is filled by replay. Blocks for some
+    /// reads per GiB of the disk tier. The tier's files are sealed under keys derived from `node_key`.
+    pub fn open(
+        config: &CacheConfig,
+        environment: &Environment,
+        node_key: NodeKey,
+    ) -> Result<Cache, CacheError> {
+        if config.memory < LEAST_MEMORY {
+            return Err(CacheError::Config("the memory budget must be at least 16 MiB"));
+        }
+        if config.disk > 0 && config.disk < LEAST_DISK {
+            return Err(CacheError::Config("the disk tier must have at least 1 MiB, or be off (0)"));
+        }
+        let stats = Arc::new(Stats::default());
+        let disk = DiskTier::open(config, environment, node_key, Arc::clone(&stats))?;
+        let clean = Arc::new(Clean::new(config.clean_memory(), disk, Arc::clone(&stats)));
+        let clock = Arc::clone(&environment.clock);
+        let dirty = Dirty::new(clock, config.write_back_wait, config.dirty_memory(), config.bookkeeping);
+        Ok(Cache {
+            inner: Arc::new(Inner {
+                dirty: Arc::new(dirty),
+                fetches: Fetches::new(config.fetch_memory(), Arc::clone(&clean), Arc::clone(&stats)),
+                clean,
+                readahead: Readahead::new(config.readahead.min(config.memory / 8)),
+                payloads: OnceLock::new(),
+                stats,
+                replay_error: Mutex::new(None),
+            }),
+        })
+    }
+
+    /// Tells where dirty data is read back from. Once, after recovery and before the first read; a second call
+    /// changes nothing.
+    pub fn connect(&self, payloads: Arc<dyn PayloadStore>) {
+        // Already connected: the first one stays.
+        let _ = self.inner.payloads.set(payloads);
+    }
+
+    /// Whether the replay of the journal understood everything. To be asked before serving; otherwise dirty data
+    /// would be missing.
+    pub fn check_replay(&self) -> Result<(), CacheError> {
+        self.inner.replay_error.lock().clone().map_or(Ok(()), Err)
+    }
+
+    // --- reading -------------------------------------------------------------------------------------------
+
+    /// The first half of a read: looks at the dirty data and says which blocks to look up.
+    pub fn plan_read(&self, request: &ReadRequest) -> ReadPlan {
+        self.inner.plan_read(request)
+    }
+
+    /// The second half: exactly [`ReadPlan::length`] bytes, in order, as slices of cached buffers. `stored` says what the
+    /// block map has for [`ReadPlan::blocks`], in their order; at least for the first [`ReadPlan::needed`].
+    pub async fn read(
+        &self,
+        plan: ReadPlan,
+        stored: &[Stored],
+        loader: &Arc<dyn BlockLoader>,
+    ) -> Result<Vec<Bytes>, CacheError> {
+        self.inner.read(plan, stored, loader).await
+    }
+
+    /// The whole stored content of one block, from the cache or through `loader`: what a partly dirty block is
+    /// written over. Shorter than the block when the stored content is.
+    pub async fn stored_block(
+        &self,
+        file: FileKey,
+        shift: BlockShift,
+        block: BlockIndex,
+        version: Version,
+        loader: &Arc<dyn BlockLoader>,
+    ) -> Result<Bytes, CacheError> {
+        let key = BlockKey { file, block, version };
+        let whole = 0..shift.bytes();
+        let parts = match self.inner.clean.in_memory(key, whole.clone()) {
+            Some(parts) => Some(parts),
+            None => self.inner.clean.on_disk(key, whole).await,
+        };
+        match parts {
+            Some(parts) if parts.len() == 1 => Ok(parts[0].clone()),
+            Some(parts) => Ok(parts.concat().into()),
+            None => self.inner.fetches.get(key, shift.bytes(), loader).await,
+        }
+    }
+
+    /// Takes a block version that has just been stored, or learnt otherwise. Only when the transaction that
+    /// committed the version is durable: the disk tier outlives a crash, and the version number might be used again.
+    pub fn insert(&self, file: FileKey, block: BlockIndex, version: Version, content: Bytes) {
+        self.inner.clean.insert(BlockKey { file, block, version }, content);
+    }
+
+    /// Brings a block into the cache unless it is there (`kurma cache warm`).
+    pub async fn warm(
+        &self,
+        file: FileKey,
+        shift: BlockShift,
+        block: BlockIndex,
+        version: Version,
+        loader: &Arc<dyn BlockLoader>,
+    ) -> Result<(), CacheError> {
+        let key = BlockKey { file, block, version };
+        if !self.inner.clean.has(key) {
+            self.inner.fetches.get(key, shift.bytes(), loader).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a block can be had without asking a cloud.
+    pub fn has(&self, file: FileKey, block: BlockIndex, version: Version) -> bool {
+        self.inner.clean.has(BlockKey { file, block, version })
+    }
+
+    // --- dirty data ----------------------------------------------------------------------------------------
+
+    /// The dirty parts of a range, ascending and disjoint (for SEEK_DATA and SEEK_HOLE).
+    pub fn dirty_ranges(&self, file: FileKey, range: Range<u64>) -> Vec<Range<u64>> {
+        self.inner.dirty.overlay(file, range).ranges().collect()
+    }
+
+    /// Dirty bytes of a scope.
+    pub fn dirty_bytes(&self, scope: Scope) -> u64 {
+        let dirty = &self.inner.dirty;
+        match scope {
+            Scope::File(file) => dirty.bytes_of_file(file),
+            Scope::Volume(volume) => dirty.bytes_of_volume(volume),
+            Scope::All => dirty.bytes(),
+        }
+    }
+
+    /// Waits while the books of the dirty data are beyond their budget. To be called before a transaction that brings
+    /// data; without it tiny writes could take more memory than the journal takes disk.
+    pub async fn admit(&self) {
+        let dirty = &self.inner.dirty;
+        if dirty.bookkeeping() <= dirty.bookkeeping_limit() {
+            return;
+        }
+        let mut cleaned = dirty.cleaned();
+        while dirty.bookkeeping() > dirty.bookkeeping_limit() {
+            if cleaned.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether write-back should hurry for the sake of memory (more than half of the books' budget is used).
+    pub fn is_crowded(&self) -> bool {
+        self.inner.dirty.bookkeeping() > self.inner.dirty.bookkeeping_limit() / 2
+    }
+
+    // --- write-back ----------------------------------------------------------------------------------------
+
+    /// The volumes that have dirty data.
+    pub fn dirty_volumes(&self) -> Vec<VolumeId> {
+        self.inner.dirty.volumes()
+    }
+
+    /// Claims blocks of a volume that should be written back now: first those that are full or waited for, then
+    /// those that have rested, each oldest first.
+    pub fn claim_dirty(&self, volume: VolumeId, selection: &Selection) -> Vec<DirtyBlock> {
+        self.inner.dirty.claim(volume, selection)
+    }
+
+    /// Fixes what is stored of a claimed block; `None` when nothing of it is dirty any more.
+    pub fn snapshot(&self, dirty: &DirtyBlock) -> Option<BlockSnapshot> {
+        let (overlay, cut) = self.inner.dirty.block_overlay(dirty.file, dirty.block)?;
+        let up_to = overlay.newest()?;
+        let cache = Arc::clone(&self.inner);
+        Some(BlockSnapshot {
+            file: dirty.file,
+            shift: dirty.shift,
+            block: dirty.block,
+            overlay,
+            up_to,
+            cut,
+            cache,
+        })
+    }
+
+    /// Ticks when a block appears that need not rest: it is full, or a flush waits for it.
+    pub fn work(&self) -> watch::Receiver<u64> {
+        self.inner.dirty.work()
+    }
+
+    /// Puts the dirty data of a scope first, and waits for it (`kurma flush`, the tier `cloud`, close with a wait of zero).
+    pub fn flush(&self, scope: Scope) -> Flush {
+        Flush::new(&self.inner.dirty, scope)
+    }
+
+    // --- upkeep --------------------------------------------------------------------------------------------
+
+    /// Sizes and counters.
+    pub fn usage(&self) -> Usage {
+        let disk = self.inner.clean.disk();
+        Usage {
+            dirty: self.inner.dirty.bytes(),
+            dirty_memory: self.inner.dirty.memory(),
+            bookkeeping: self.inner.dirty.bookkeeping(),
+            clean_memory: self.inner.clean.memory_bytes(),
+            clean_disk: disk.map_or(0, |disk| disk.bytes()),
+            disk_queue: disk.map_or(0, |disk| disk.queued()),
+            ..self.inner.stats.usage()
+        }
+    }
+
+    /// Forgets all clean blocks, in memory and on disk (`kurma cache drop`). Dirty data stays.
+    pub async fn drop_clean(&self) {
+        self.inner.clean.clear_memory();
+        if let Some(disk) = self.inner.clean.disk().cloned() {
+            disk.written().await;
+            // A panic in there would have dropped what was to be dropped.
+            let _ = tokio::task::spawn_blocking(move || disk.clear()).await;
+        }
+    }
+
+    /// Forgets the clean blocks in memory only, so that the next reads show the disk tier (benchmarks).
+    pub fn drop_memory(&self) {
+        self.inner.clean.clear_memory();
+    }
+
+    /// Forgets the clean blocks of one file (`kurma cache evict`). Looks at every entry.
+    pub fn evict(&self, file: FileKey) {
+        self.inner.clean.forget(file);
+    }
+
+    /// Finishes the disk tier's current file, so that a restart finds everything. Further inserts are fine.
+    pub async fn close(&self) {
+        if let Some(disk) = self.inner.clean.disk().cloned() {
+            disk.written().await;
+            // A panic in there costs cached blocks only.
+            let _ = tokio::task::spawn_blocking(move || disk.finish()).await;
+        }
+    }
+}
+
+impl CommitObserver for Cache {
+    fn published(&self, lsn: Lsn, attachments: Vec<PublishedAttachment>) {
+        for attachment in attachments {
+            self.inner.apply(lsn, &attachment.descriptor, attachment.place, Some(attachment.payload), false);
+        }
+    }
+
+    fn replay(&self, lsn: Lsn, attachments: Vec<ReplayedAttachment>) {
+        for attachment in attachments {
+            self.inner.apply(lsn, &attachment.descriptor, attachment.place, None, true);
+        }
+    }
+
+    fn oldest_needed(&self) -> Option<Lsn> {
+        self.inner.dirty.oldest_needed()
+    }
+}
+
+impl Inner {
+    fn apply(&self, lsn: Lsn, descriptor: &[u8], place: PayloadRef, payload: Option<Bytes>, replay: bool) {
+        match DataOp::decode(descriptor) {
+            Ok(op) => self.dirty.apply(lsn, op, place, payload),
+            Err(error) => {
+                tracing::error!(lsn = lsn.0, %error, "an attachment of the journal is no data operation");
+                Stats::add(&self.stats.bad_operations);
+                if replay {
+                    self.replay_error.lock().get_or_insert(CacheError::Replay(error));
+                }
+            }
+        }
+    }
+}

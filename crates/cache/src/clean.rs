@@ -1,0 +1,75 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::FileKey;
+use crate::block_key::BlockKey;
+use crate::disk::DiskTier;
+use crate::memory::{Memory, PIECE, Parts, cut};
+use crate::stats::Stats;
+
+/// The clean blocks of the node: memory in front of the disk tier.
+pub(crate) struct Clean {
+    memory: Memory,
+    disk: Option<Arc<DiskTier>>,
+    stats: Arc<Stats>,
+}
+
+impl Clean {
+    pub fn new(memory: u64, disk: Option<Arc<DiskTier>>, stats: Arc<Stats>) -> Clean {
+        Clean { memory: Memory::new(memory), disk, stats }
+    }
+
+    pub fn in_memory(&self, block: BlockKey, range: Range<u64>) -> Option<Parts> {
+        let parts = self.memory.get(block, range)?;
+        Stats::add(&self.stats.memory_hits);
+        Some(parts)
+    }
+
+    /// The bytes of `range` that the disk tier has; they come into memory too.
+    pub async fn on_disk(&self, block: BlockKey, range: Range<u64>) -> Option<Parts> {
+        let pieces = self.disk.as_ref()?.read(block, range.clone()).await?;
+        Stats::add(&self.stats.disk_hits);
+        let mut parts = Parts::new();
+        for (piece, bytes) in pieces {
+            let start = u64::from(piece) * PIECE;
+            parts.push(cut(&bytes, range.start.saturating_sub(start)..range.end - start));
+            self.memory.insert_piece(block, piece, bytes);
+        }
+        Some(parts)
+    }
+
+    /// Whether the block can be had without a cloud.
+    pub fn has(&self, block: BlockKey) -> bool {
+        self.memory.has_whole(block) || self.disk.as_ref().is_some_and(|disk| disk.contains(block))
+    }
+
+    pub fn insert(&self, block: BlockKey, bytes: Bytes) {
+        if let Some(disk) = &self.disk {
+            disk.insert(block, bytes.clone());
+        }
+        self.memory.insert_whole(block, bytes);
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    pub fn disk(&self) -> Option<&Arc<DiskTier>> {
+        self.disk.as_ref()
+    }
+
+    /// Forgets the blocks of one file.
+    pub fn forget(&self, file: FileKey) {
+        self.memory.forget(file);
+        if let Some(disk) = &self.disk {
+            disk.forget(file);
+        }
+    }
+
+    /// Forgets everything in memory.
+    pub fn clear_memory(&self) {
+        self.memory.clear();
+    }
+}

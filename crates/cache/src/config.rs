@@ -1,0 +1,51 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Budgets of a node's cache.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// Memory for file data, in bytes, all uses together: three eighths clean blocks, three eighths dirty data,
+    /// an eighth blocks on their way from the clouds, an eighth blocks on their way to the disk tier. At least 16 MiB.
+    pub memory: u64,
+    /// Most bytes of dirty data's bookkeeping; beyond it [`Cache::admit`](crate::Cache::admit) makes writers wait.
+    pub bookkeeping: u64,
+    /// Size of the disk tier in bytes; zero turns it off.
+    pub disk: u64,
+    /// Where the disk tier lives: a directory of its own.
+    pub directory: PathBuf,
+    /// The largest readahead window of one sequential reader, in bytes; zero turns readahead off.
+    pub readahead: u64,
+    /// How long a block rests after its last change before it is written back, unless it is full, flushed, or
+    /// space is short (`K52`). A block that keeps changing is written back after six times this.
+    pub write_back_wait: Duration,
+}
+
+impl CacheConfig {
+    /// 256 MiB of memory, no disk tier, 16 MiB of readahead, five seconds of rest.
+    pub fn new(directory: PathBuf) -> CacheConfig {
+        CacheConfig {
+            memory: 256 << 20,
+            bookkeeping: 64 << 20,
+            disk: 0,
+            directory,
+            readahead: 16 << 20,
+            write_back_wait: Duration::from_secs(5),
+        }
+    }
+
+    pub(crate) fn clean_memory(&self) -> u64 {
+        self.memory / 8 * 3
+    }
+
+    pub(crate) fn dirty_memory(&self) -> u64 {
+        self.memory / 8 * 3
+    }
+
+    pub(crate) fn fetch_memory(&self) -> u64 {
+        self.memory / 8
+    }
+
+    pub(crate) fn disk_queue_memory(&self) -> u64 {
+        self.memory / 8
+    }
+}

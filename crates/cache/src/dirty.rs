@@ -1,0 +1,345 @@
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use environment::Clock;
+use ids::{BlockIndex, BlockShift, ObjectId, VolumeId};
+use journal::{Lsn, PayloadRef};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::dirty_file::DirtyFile;
+use crate::overlay::Overlay;
+use crate::payload::{Ledger, Payload};
+use crate::queue::{DirtyBlock, Lane, Queue, Selection};
+use crate::{DataOp, FileKey};
+
+const SHARDS: usize = 64;
+/// Bytes of memory that one extent takes, with its payload's books and its share of the maps.
+const EXTENT_BYTES: u64 = 320;
+/// Blocks looked at under one lock of the queue.
+const SCAN: usize = 64;
+/// A block that keeps changing is written back after this many times the usual rest.
+const LONGEST_REST: u32 = 6;
+
+/// The books of all dirty data of the node.
+///
+/// Lock order: a shard, then the queue or the ledger. No lock is held across an await.
+pub(crate) struct Dirty {
+    shards: Vec<RwLock<HashMap<FileKey, DirtyFile>>>,
+    queue: Queue,
+    ledger: Arc<Ledger>,
+    clock: Arc<dyn Clock>,
+    rest: Duration,
+    bookkeeping: u64,
+    extents: AtomicU64,
+    bytes: AtomicU64,
+    newest: AtomicU64,
+    /// Ticks when dirty data has become clean or was dropped.
+    cleaned: watch::Sender<u64>,
+}
+
+impl Dirty {
+    pub fn new(clock: Arc<dyn Clock>, rest: Duration, memory: u64, bookkeeping: u64) -> Dirty {
+        Dirty {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            queue: Queue::new(),
+            ledger: Ledger::new(memory),
+            clock,
+            rest,
+            bookkeeping,
+            extents: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
+            cleaned: watch::Sender::new(0),
+        }
+    }
+
+    /// Applies one operation. Called in the order of `lsn`.
+    pub fn apply(&self, lsn: Lsn, op: DataOp, place: PayloadRef, payload: Option<Bytes>) {
+        self.newest.fetch_max(lsn.0, Ordering::AcqRel);
+        match op {
+            DataOp::Write { file, shift, offset } => {
+                let range = offset..offset.saturating_add(u64::from(place.length));
+                if !range.is_empty() {
+                    self.put(file, shift, range, Payload::new(&self.ledger, lsn, place, payload));
+                }
+            }
+            DataOp::Zero { file, shift, offset, length } => {
+                let range = offset..offset.saturating_add(length);
+                if !range.is_empty() {
+                    let nothing = PayloadRef { length: 0, ..place };
+                    self.put(file, shift, range, Payload::new(&self.ledger, lsn, nothing, None));
+                }
+            }
+            DataOp::Discard { file, offset, length } => {
+                self.discard(file, offset..offset.saturating_add(length), lsn);
+            }
+            DataOp::Cleaned { file, block, up_to, .. } => self.change(file, None, |dirty| {
+                dirty.clean(block, up_to);
+                Some(block..BlockIndex(block.0 + 1))
+            }),
+            DataOp::Forget { file } => self.discard(file, 0..u64::MAX, lsn),
+        }
+    }
+
+    fn put(&self, file: FileKey, shift: BlockShift, range: Range<u64>, payload: Arc<Payload>) {
+        let now = self.clock.monotonic();
+        self.change(file, Some(shift), |dirty| {
+            let last = dirty.shift.index_of(range.end - 1);
+            let blocks = dirty.shift.index_of(range.start)..BlockIndex(last.0 + 1);
+            dirty.put(range, payload, now);
+            Some(blocks)
+        });
+    }
+
+    fn discard(&self, file: FileKey, range: Range<u64>, lsn: Lsn) {
+        self.change(file, None, |dirty| {
+            let blocks = dirty.shift.index_of(range.start)..BlockIndex(u64::MAX);
+            dirty.discard(range, lsn);
+            Some(blocks)
+        });
+    }
+
+    /// Changes the books of a file and brings the queue and the totals up to date. `change` returns the blocks
+    /// that it may have changed. Without `shift` a file that has no books is left alone.
+    fn change(
+        &self,
+        file: FileKey,
+        shift: Option<BlockShift>,
+        change: impl FnOnce(&mut DirtyFile) -> Option<Range<BlockIndex>>,
+    ) {
+        let mut shard = self.shards[file.shard(SHARDS)].write();
+        let dirty = match shift {
+            Some(shift) => shard.entry(file).or_insert_with(|| DirtyFile::new(shift)),
+            None => match shard.get_mut(&file) {
+                Some(dirty) => dirty,
+                None => return,
+            },
+        };
+        let (extents, bytes) = (dirty.extents(), dirty.bytes);
+        if let Some(blocks) = change(dirty) {
+            self.requeue(file, dirty, blocks);
+        }
+        // Wrapping: the difference may be negative.
+        self.extents.fetch_add((dirty.extents() as u64).wrapping_sub(extents as u64), Ordering::Relaxed);
+        self.bytes.fetch_add(dirty.bytes.wrapping_sub(bytes), Ordering::Relaxed);
+        let less = dirty.bytes < bytes;
+        if dirty.is_idle() {
+            shard.remove(&file);
+        }
+        drop(shard);
+        if less {
+            self.cleaned.send_modify(|tick| *tick += 1);
+        }
+    }
+
+    /// Tells the queue about changed blocks and forgets those that have become clean.
+    fn requeue(&self, file: FileKey, dirty: &mut DirtyFile, blocks: Range<BlockIndex>) {
+        let places: Vec<_> = dirty
+            .blocks
+            .range(blocks)
+            .map(|(block, state)| (*block, state.queued, dirty.place(state)))
+            .collect();
+        for (block, from, to) in places {
+            self.queue.move_block(file, block, from, to);
+            match to {
+                None => drop(dirty.blocks.remove(&block)),
+                Some(_) => {
+                    if let Some(state) = dirty.blocks.get_mut(&block) {
+                        state.queued = to;
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn overlay(&self, file: FileKey, range: Range<u64>) -> Overlay {
+        let shard = self.shards[file.shard(SHARDS)].read();
+        shard.get(&file).map(|dirty| dirty.overlay(range)).unwrap_or_default()
+    }
+
+    /// The dirty parts of a block, and the last record that cut the file short; `None` when the block is clean.
+    pub fn block_overlay(&self, file: FileKey, block: BlockIndex) -> Option<(Overlay, Lsn)> {
+        let shard = self.shards[file.shard(SHARDS)].read();
+        let dirty = shard.get(&file)?;
+        let overlay = dirty.overlay(dirty.range_of(block));
+        (!overlay.is_empty()).then_some((overlay, dirty.cut))
+    }
+
+    /// The last record that cut the file short, while one of its blocks is claimed.
+    pub fn cut(&self, file: FileKey) -> Lsn {
+        self.shards[file.shard(SHARDS)].read().get(&file).map_or(Lsn::ZERO, |dirty| dirty.cut)
+    }
+
+    pub fn claim(self: &Arc<Self>, volume: VolumeId, selection: &Selection) -> Vec<DirtyBlock> {
+        let mut claimed = Claimed { blocks: Vec::new(), bytes: 0, selection };
+        self.claim_lane(volume, Lane::Urgent, &mut claimed);
+        self.claim_lane(volume, Lane::Resting, &mut claimed);
+        claimed.blocks
+    }
+
+    fn claim_lane(self: &Arc<Self>, volume: VolumeId, lane: Lane, claimed: &mut Claimed<'_>) {
+        let now = self.clock.monotonic();
+        let mut after = None;
+        while !claimed.is_full() {
+            let entries = self.queue.entries(volume, lane, after, SCAN);
+            let Some(last) = entries.last() else { return };
+            after = Some(*last);
+            let mut ripe = false;
+            for (_, object, block) in entries {
+                if claimed.is_full() {
+                    return;
+                }
+                ripe |= self.claim_block(FileKey { volume, object }, block, lane, now, claimed);
+            }
+            // The queue is in the order of age: behind many young blocks there are only younger ones.
+            if !ripe {
+                return;
+            }
+        }
+    }
+
+    fn claim_block(
+        self: &Arc<Self>,
+        file: FileKey,
+        block: BlockIndex,
+        lane: Lane,
+        now: Duration,
+        claimed: &mut Claimed<'_>,
+    ) -> bool {
+        let mut shard = self.shards[file.shard(SHARDS)].write();
+        let Some(dirty) = shard.get_mut(&file) else { return false };
+        let Some(state) = dirty.blocks.get_mut(&block) else { return false };
+        let ripe = lane == Lane::Urgent
+            || claimed.selection.hurry
+            || now.saturating_sub(state.changed_at) >= self.rest
+            || now.saturating_sub(state.first_at) >= self.rest * LONGEST_REST;
+        if !ripe || state.claimed {
+            return false;
+        }
+        state.claimed = true;
+        claimed.bytes += state.bytes;
+        dirty.claims += 1;
+        self.requeue(file, dirty, block..BlockIndex(block.0 + 1));
+        claimed.blocks.push(DirtyBlock { file, shift: dirty.shift, block, dirty: Arc::clone(self) });
+        true
+    }
+
+    pub fn release(&self, file: FileKey, block: BlockIndex) {
+        self.change(file, None, |dirty| {
+            dirty.claims -= 1;
+            dirty.blocks.get_mut(&block)?.claimed = false;
+            Some(block..BlockIndex(block.0 + 1))
+        });
+    }
+
+    /// Makes all dirty blocks of a file urgent.
+    pub fn hurry_file(&self, file: FileKey, up_to: Lsn) {
+        self.change(file, None, |dirty| {
+            for state in dirty.blocks.values_mut() {
+                state.urgent = state.urgent.max(up_to);
+            }
+            Some(BlockIndex(0)..BlockIndex(u64::MAX))
+        });
+    }
+
+    /// Makes all dirty blocks of a volume urgent.
+    pub fn hurry_volume(&self, volume: VolumeId, up_to: Lsn) {
+        for lane in [Lane::Resting, Lane::Claimed] {
+            let mut after = None;
+            loop {
+                let entries = self.queue.entries(volume, lane, after, 1024);
+                let Some(last) = entries.last() else { break };
+                after = Some(*last);
+                for (_, object, block) in entries {
+                    self.hurry_block(volume, object, block, up_to);
+                }
+            }
+        }
+    }
+
+    fn hurry_block(&self, volume: VolumeId, object: ObjectId, block: BlockIndex, up_to: Lsn) {
+        self.change(FileKey { volume, object }, None, |dirty| {
+            let state = dirty.blocks.get_mut(&block)?;
+            state.urgent = state.urgent.max(up_to);
+            Some(block..BlockIndex(block.0 + 1))
+        });
+    }
+
+    pub fn oldest_of_file(&self, file: FileKey) -> Option<Lsn> {
+        let shard = self.shards[file.shard(SHARDS)].read();
+        shard.get(&file)?.blocks.values().map(|state| state.oldest).min()
+    }
+
+    pub fn oldest_of_volume(&self, volume: VolumeId) -> Option<Lsn> {
+        self.queue.oldest(volume)
+    }
+
+    pub fn volumes(&self) -> Vec<VolumeId> {
+        self.queue.volumes()
+    }
+
+    pub fn oldest_needed(&self) -> Option<Lsn> {
+        self.ledger.oldest()
+    }
+
+    /// The last record applied.
+    pub fn newest(&self) -> Lsn {
+        Lsn(self.newest.load(Ordering::Acquire))
+    }
+
+    pub fn work(&self) -> watch::Receiver<u64> {
+        self.queue.work()
+    }
+
+    pub fn cleaned(&self) -> watch::Receiver<u64> {
+        self.cleaned.subscribe()
+    }
+
+    /// Dirty bytes, wherever they lie.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes_of_file(&self, file: FileKey) -> u64 {
+        self.shards[file.shard(SHARDS)].read().get(&file).map_or(0, |dirty| dirty.bytes)
+    }
+
+    pub fn bytes_of_volume(&self, volume: VolumeId) -> u64 {
+        let of_shard = |shard: &RwLock<HashMap<FileKey, DirtyFile>>| {
+            let shard = shard.read();
+            shard.iter().filter(|(file, _)| file.volume == volume).map(|(_, dirty)| dirty.bytes).sum::<u64>()
+        };
+        self.shards.iter().map(of_shard).sum()
+    }
+
+    /// Dirty bytes in memory.
+    pub fn memory(&self) -> u64 {
+        self.ledger.memory()
+    }
+
+    /// Bytes that the books take.
+    pub fn bookkeeping(&self) -> u64 {
+        self.extents.load(Ordering::Relaxed) * EXTENT_BYTES
+    }
+
+    pub fn bookkeeping_limit(&self) -> u64 {
+        self.bookkeeping
+    }
+}
+
+struct Claimed<'a> {
+    blocks: Vec<DirtyBlock>,
+    bytes: u64,
+    selection: &'a Selection,
+}
+
+impl Claimed<'_> {
+    fn is_full(&self) -> bool {
+        self.blocks.len() >= self.selection.blocks || self.bytes >= self.selection.bytes
+    }
+}

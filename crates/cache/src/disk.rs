@@ -1,0 +1,379 @@
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use environment::Environment;
+use parking_lot::{Mutex, RwLock};
+use seal::NodeKey;
+use tokio::sync::Notify;
+
+use crate::block_key::BlockKey;
+use crate::memory::pieces_of;
+use crate::region::{Location, OpenRegion, Region, number_of, sealed_length};
+use crate::stats::Stats;
+use crate::{CacheConfig, CacheError, FileKey};
+
+const SHARDS: usize = 16;
+/// Regions that the tier is divided into.
+const REGIONS: u64 = 64;
+/// No region is smaller, so that a block of the largest size fits.
+const SMALLEST_REGION: u64 = 32 << 20;
+/// Memory for the index may take this part of the cache's memory ...
+const INDEX_SHARE: u64 = 8;
+/// ... at this many bytes an entry.
+const ENTRY_BYTES: u64 = 160;
+/// After a failed write the tier takes nothing new for this many blocks.
+const PAUSE: u64 = 4096;
+
+/// Clean blocks on the local disk: a log of sealed regions. A full region gets its index and is kept over
+/// restarts; for a new one the oldest is given up, except for its blocks that were read since they were
+/// written, which move to the new one (up to half of it). A block that does not verify is a miss.
+pub(crate) struct DiskTier {
+    environment: Environment,
+    node_key: NodeKey,
+    directory: PathBuf,
+    capacity: u64,
+    region_bytes: u64,
+    most_entries: u64,
+    index: Vec<RwLock<HashMap<BlockKey, Entry>>>,
+    entries: AtomicU64,
+    writer: Mutex<Writer>,
+    queue: Mutex<WriteQueue>,
+    queue_limit: u64,
+    /// Tells that the queue has run empty.
+    idle: Notify,
+    paused: AtomicU64,
+    bytes: AtomicU64,
+    stats: Arc<Stats>,
+}
+
+struct Entry {
+    place: Location,
+    /// Read since it was written.
+    hot: AtomicBool,
+}
+
+struct Writer {
+    current: Option<OpenRegion>,
+    /// Finished ones, oldest first, with their sizes.
+    finished: VecDeque<(Arc<Region>, u64)>,
+    next: u64,
+}
+
+#[derive(Default)]
+struct WriteQueue {
+    blocks: VecDeque<(BlockKey, Bytes)>,
+    bytes: u64,
+    running: bool,
+}
+
+impl DiskTier {
+    pub fn open(
+        config: &CacheConfig,
+        environment: &Environment,
+        node_key: NodeKey,
+        stats: Arc<Stats>,
+    ) -> Result<Option<Arc<DiskTier>>, CacheError> {
+        let region_bytes = (config.disk / REGIONS).max(SMALLEST_REGION).min(config.disk / 4);
+        let tier = DiskTier {
+            environment: environment.clone(),
+            node_key,
+            directory: config.directory.clone(),
+            capacity: config.disk,
+            region_bytes,
+            most_entries: (config.memory / INDEX_SHARE / ENTRY_BYTES).max(1024),
+            index: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            entries: AtomicU64::new(0),
+            writer: Mutex::new(Writer { current: None, finished: VecDeque::new(), next: 1 }),
+            queue: Mutex::default(),
+            queue_limit: config.disk_queue_memory(),
+            idle: Notify::new(),
+            paused: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            stats,
+        };
+        tier.load()?;
+        Ok((config.disk > 0).then(|| Arc::new(tier)))
+    }
+
+    /// Takes over the regions of the last run and removes what is of no use.
+    fn load(&self) -> Result<(), CacheError> {
+        let disk = &*self.environment.disk;
+        let fail = |what| {
+            let path = self.directory.clone();
+            move |cause| CacheError::Directory { what, path, cause: Arc::new(cause) }
+        };
+        if self.capacity > 0 {
+            disk.make_directory(&self.directory).map_err(fail("creating"))?;
+        }
+        let mut files: Vec<_> = match disk.list(&self.directory) {
+            Ok(files) => files.into_iter().filter_map(|path| Some((number_of(&path)?, path))).collect(),
+            Err(_) if self.capacity == 0 => return Ok(()),
+            Err(error) => return Err(fail("listing")(error)),
+        };
+        files.sort_unstable();
+        let mut writer = self.writer.lock();
+        for (number, path) in files {
+            writer.next = writer.next.max(number.saturating_add(1));
+            match Region::open(disk, &path, &self.node_key) {
+                Ok((region, entries)) if self.capacity > 0 => {
+                    let bytes = region.length().map_err(fail("reading a file in"))?;
+                    for (block, place) in entries {
+                        self.put(block, place);
+                    }
+                    self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    writer.finished.push_back((region, bytes));
+                }
+                unusable => {
+                    if let Err(error) = unusable {
+                        tracing::debug!(path = %path.display(), %error, "removing an unfinished file of the disk cache");
+                    }
+                    disk.remove(&path).map_err(fail("removing a file in"))?;
+                }
+            }
+        }
+        while self.bytes.load(Ordering::Relaxed) + self.region_bytes > self.capacity
+            && self.retire_oldest(&mut writer).is_some()
+        {}
+        Ok(())
+    }
+
+    fn shard(&self, block: BlockKey) -> &RwLock<HashMap<BlockKey, Entry>> {
+        let mixed = (block.file.shard(1 << 16) as u64 ^ block.block.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.index[(mixed >> 32) as usize % SHARDS]
+    }
+
+    fn put(&self, block: BlockKey, place: Location) {
+        let entry = Entry { place, hot: AtomicBool::new(false) };
+        if self.shard(block).write().insert(block, entry).is_none() {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn contains(&self, block: BlockKey) -> bool {
+        self.shard(block).read().contains_key(&block)
+    }
+
+    fn place(&self, block: BlockKey) -> Option<Location> {
+        let shard = self.shard(block).read();
+        let entry = shard.get(&block)?;
+        entry.hot.store(true, Ordering::Relaxed);
+        Some(entry.place.clone())
+    }
+
+    /// The pieces that `range` of a block touches; `None` when the block is not here or does not verify.
+    pub async fn read(self: &Arc<Self>, block: BlockKey, range: Range<u64>) -> Option<Vec<(u32, Bytes)>> {
+        let place = self.place(block)?;
+        let read = move || {
+            let last = u64::from(place.length).min(range.end).max(range.start);
+            pieces_of(&(range.start..last.max(range.start + 1)))
+                .map(|piece| Ok((piece, place.read_piece(block, piece)?)))
+                .collect::<std::io::Result<Vec<_>>>()
+        };
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(pieces)) => Some(pieces),
+            Ok(Err(error)) => {
+                self.stats.bad_disk_blocks.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(file = %block.file, block = %block.block, %error, "a block of the disk cache is damaged and was dropped");
+                self.drop_block(block);
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn drop_block(&self, block: BlockKey) {
+        if self.shard(block).write().remove(&block).is_some() {
+            self.entries.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a block to be written soon; without room in the queue it is not cached on disk.
+    pub fn insert(self: &Arc<Self>, block: BlockKey, bytes: Bytes) {
+        let length = bytes.len() as u64;
+        if length == 0 || sealed_length(length) > self.region_bytes / 2 || self.contains(block) {
+            return;
+        }
+        if self.paused.load(Ordering::Relaxed) > 0 {
+            self.paused.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let mut queue = self.queue.lock();
+        if queue.bytes + length > self.queue_limit && !queue.blocks.is_empty() {
+            self.stats.disk_inserts_skipped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        queue.bytes += length;
+        queue.blocks.push_back((block, bytes));
+        if !std::mem::replace(&mut queue.running, true) {
+            let tier = Arc::clone(self);
+            tokio::task::spawn_blocking(move || tier.drain());
+        }
+    }
+
+    /// Writes what is queued, on a thread that may block.
+    fn drain(&self) {
+        loop {
+            let (block, bytes) = {
+                let mut queue = self.queue.lock();
+                match queue.blocks.pop_front() {
+                    Some(next) => next,
+                    None => {
+                        queue.running = false;
+                        drop(queue);
+                        self.idle.notify_waiters();
+                        return;
+                    }
+                }
+            };
+            if !self.contains(block) {
+                let mut writer = self.writer.lock();
+                if let Err(error) = self.append(&mut writer, block, &bytes) {
+                    tracing::warn!(%error, "the disk cache cannot be written; it pauses");
+                    self.give_up_current(&mut writer);
+                    self.paused.store(PAUSE, Ordering::Relaxed);
+                }
+            }
+            self.queue.lock().bytes -= bytes.len() as u64;
+        }
+    }
+
+    fn append(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
+        let needed = sealed_length(bytes.len() as u64);
+        if writer.current.as_ref().is_none_or(|region| region.end + needed > self.region_bytes) {
+            self.next_region(writer)?;
+        }
+        while self.entries.load(Ordering::Relaxed) >= self.most_entries
+            && self.retire_oldest(writer).is_some()
+        {}
+        self.append_to_current(writer, block, bytes)
+    }
+
+    fn append_to_current(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
+        let Some(current) = &mut writer.current else { return Ok(()) };
+        self.bytes.fetch_add(sealed_length(bytes.len() as u64), Ordering::Relaxed);
+        let place = current.append(block, bytes)?;
+        self.put(block, place);
+        Ok(())
+    }
+
+    /// Finishes the current region and begins another, for which old ones make room.
+    fn next_region(&self, writer: &mut Writer) -> std::io::Result<()> {
+        self.finish_current(writer)?;
+        let mut hot = Vec::new();
+        while self.bytes.load(Ordering::Relaxed) + self.region_bytes > self.capacity {
+            match self.retire_oldest(writer) {
+                Some(found) => hot = found,
+                None => break,
+            }
+        }
+        let (disk, entropy) = (&*self.environment.disk, &*self.environment.entropy);
+        let number = writer.next;
+        writer.next += 1;
+        let current = OpenRegion::create(disk, entropy, &self.directory, number, &self.node_key)?;
+        self.bytes.fetch_add(current.end, Ordering::Relaxed);
+        writer.current = Some(current);
+        let mut moved = 0;
+        for (block, place) in hot {
+            moved += sealed_length(u64::from(place.length));
+            if moved > self.region_bytes / 2 {
+                break;
+            }
+            if let Ok(bytes) = place.read_whole(block) {
+                self.append_to_current(writer, block, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_current(&self, writer: &mut Writer) -> std::io::Result<()> {
+        if let Some(current) = writer.current.take() {
+            let (region, written) = (Arc::clone(&current.region), current.end);
+            let bytes = current.finish()?;
+            self.bytes.fetch_add(bytes - written, Ordering::Relaxed);
+            writer.finished.push_back((region, bytes));
+        }
+        Ok(())
+    }
+
+    /// After a failed write the current region ends without an index.
+    fn give_up_current(&self, writer: &mut Writer) {
+        if let Some(current) = writer.current.take() {
+            writer.finished.push_back((current.region, current.end));
+        }
+    }
+
+    /// Gives up the oldest finished region and returns its blocks that were read.
+    fn retire_oldest(&self, writer: &mut Writer) -> Option<Vec<(BlockKey, Location)>> {
+        let (region, bytes) = writer.finished.pop_front()?;
+        let mut hot = Vec::new();
+        for shard in &self.index {
+            shard.write().retain(|block, entry| {
+                let stays = !Arc::ptr_eq(&entry.place.region, &region);
+                if !stays {
+                    self.entries.fetch_sub(1, Ordering::Relaxed);
+                    if entry.hot.load(Ordering::Relaxed) {
+                        hot.push((*block, entry.place.clone()));
+                    }
+                }
+                stays
+            });
+        }
+        region.retire(&*self.environment.disk);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Some(hot)
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes waiting to be written.
+    pub fn queued(&self) -> u64 {
+        self.queue.lock().bytes
+    }
+
+    pub fn forget(&self, file: FileKey) {
+        for shard in &self.index {
+            shard.write().retain(|block, _| {
+                let stays = block.file != file;
+                if !stays {
+                    self.entries.fetch_sub(1, Ordering::Relaxed);
+                }
+                stays
+            });
+        }
+    }
+
+    /// Empties the tier. Blocks; for a thread that may.
+    pub fn clear(&self) {
+        let mut writer = self.writer.lock();
+        self.give_up_current(&mut writer);
+        while self.retire_oldest(&mut writer).is_some() {}
+    }
+
+    /// Waits until the queue is written.
+    pub async fn written(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
+            if !self.queue.lock().running {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Gives the current region its index, so that its blocks survive a restart. Blocks.
+    pub fn finish(&self) {
+        let mut writer = self.writer.lock();
+        if let Err(error) = self.finish_current(&mut writer) {
+            tracing::warn!(%error, "the last blocks of the disk cache are lost at restart");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+use std::io;
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use environment::{Disk, DiskFile, Entropy};
+use seal::{NodeKey, SegmentKey, TAG_LEN};
+
+use crate::block_key::BlockKey;
+use crate::memory::PIECE;
+
+/// Clear header: magic 8, format 4, zero 4, number 8, salt 32, zero to the end.
+const HEADER: u64 = 64;
+const MAGIC: &[u8; 8] = b"KURMACCH";
+const FORMAT: u32 = 1;
+/// Clear trailer: index offset 8, index length 4, tag 16, magic 4.
+const TRAILER: u64 = 32;
+const TRAILER_MAGIC: &[u8; 4] = b"KIDX";
+/// An index entry: block key, offset 8, length 4.
+const INDEX_ENTRY: usize = BlockKey::LEN + 12;
+/// No index is larger; a longer one in a trailer is damage.
+const INDEX_LIMIT: u32 = 256 << 20;
+const PURPOSE: &str = "cache";
+
+/// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. Each block
+/// is a run of pieces of 64 KiB of plaintext (the last may be shorter), each sealed alone at its file offset and
+/// followed by its tag. Big-endian numbers.
+///
+/// The salt is fresh for every file, so a file offset is sealed at most once under its key.
+pub(crate) struct Region {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    key: SegmentKey,
+    /// An unlinked region is still readable by whoever holds it.
+    retired: AtomicBool,
+}
+
+/// Where a block lies.
+#[derive(Clone)]
+pub(crate) struct Location {
+    pub region: Arc<Region>,
+    pub offset: u64,
+    /// Of the plaintext.
+    pub length: u32,
+}
+
+/// The region being filled, and what will be its index.
+pub(crate) struct OpenRegion {
+    pub region: Arc<Region>,
+    pub end: u64,
+    index: Vec<u8>,
+}
+
+/// Bytes that a block of `length` bytes takes.
+pub(crate) fn sealed_length(length: u64) -> u64 {
+    length + length.div_ceil(PIECE) * TAG_LEN as u64
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn path_of(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("region-{number:016x}"))
+}
+
+/// The number of the region that a file of the directory is.
+pub(crate) fn number_of(path: &Path) -> Option<u64> {
+    u64::from_str_radix(path.file_name()?.to_str()?.strip_prefix("region-")?, 16).ok()
+}
+
+impl OpenRegion {
+    pub fn create(
+        disk: &dyn Disk,
+        entropy: &dyn Entropy,
+        directory: &Path,
+        number: u64,
+        node_key: &NodeKey,
+    ) -> io::Result<OpenRegion> {
+        let path = path_of(directory, number);
+        let file = disk.open(&path, true)?;
+        let mut salt = [0; 32];
+        entropy.fill(&mut salt);
+        let mut header = [0; HEADER as usize];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..12].copy_from_slice(&FORMAT.to_be_bytes());
+        header[16..24].copy_from_slice(&number.to_be_bytes());
+        header[24..56].copy_from_slice(&salt);
+        file.set_length(0)?;
+        file.write_all_at(&[IoSlice::new(&header)], 0)?;
+        let key = SegmentKey::derive(node_key, PURPOSE, &salt);
+        let region = Arc::new(Region { path, file, key, retired: AtomicBool::new(false) });
+        Ok(OpenRegion { region, end: HEADER, index: Vec::new() })
+    }
+
+    /// Seals a block onto the end.
+    pub fn append(&mut self, block: BlockKey, bytes: &Bytes) -> io::Result<Location> {
+        let length = u32::try_from(bytes.len()).map_err(|_| invalid("a block of 4 GiB or more"))?;
+        let mut out = Vec::with_capacity(sealed_length(u64::from(length)) as usize);
+        for (piece, chunk) in bytes.chunks(PIECE as usize).enumerate() {
+            let (at, start) = (self.end + out.len() as u64, out.len());
+            out.extend_from_slice(chunk);
+            let tag = self.region.key.seal_at(at, &aad(block, piece as u32, length), &mut out[start..]);
+            out.extend_from_slice(&tag);
+        }
+        let location = Location { region: Arc::clone(&self.region), offset: self.end, length };
+        // Counted even when the write fails: the place was sealed once.
+        self.end += out.len() as u64;
+        self.region.file.write_all_at(&[IoSlice::new(&out)], location.offset)?;
+        self.index.extend_from_slice(&block.to_bytes());
+        self.index.extend_from_slice(&location.offset.to_be_bytes());
+        self.index.extend_from_slice(&length.to_be_bytes());
+        Ok(location)
+    }
+
+    /// Writes the index, with which the region survives a restart. Gives the length of the file.
+    pub fn finish(mut self) -> io::Result<u64> {
+        let length = u32::try_from(self.index.len()).map_err(|_| invalid("an index of 4 GiB or more"))?;
+        let tag = self.region.key.seal_at(self.end, b"index", &mut self.index);
+        let mut trailer = Vec::with_capacity(TRAILER as usize);
+        trailer.extend_from_slice(&self.end.to_be_bytes());
+        trailer.extend_from_slice(&length.to_be_bytes());
+        trailer.extend_from_slice(&tag);
+        trailer.extend_from_slice(TRAILER_MAGIC);
+        self.region.file.write_all_at(&[IoSlice::new(&self.index), IoSlice::new(&trailer)], self.end)?;
+        Ok(self.end + u64::from(length) + TRAILER)
+    }
+}
+
+impl Region {
+    /// Opens a finished region and gives its index. An error means that the file is of no use.
+    pub fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        node_key: &NodeKey,
+    ) -> io::Result<(Arc<Region>, Vec<(BlockKey, Location)>)> {
+        let file = disk.open(path, false)?;
+        let mut header = [0; HEADER as usize];
+        file.read_exact_at(&mut header, 0)?;
+        let number = u64::from_be_bytes(array(&header[16..24])?);
+        if &header[..8] != MAGIC || header[8..12] != FORMAT.to_be_bytes() || number_of(path) != Some(number) {
+            return Err(invalid("not a cache region of this version"));
+        }
+        let key = SegmentKey::derive(node_key, PURPOSE, &array(&header[24..56])?);
+
+        let end = file.length()?.checked_sub(TRAILER).ok_or_else(|| invalid("no trailer"))?;
+        let mut trailer = [0; TRAILER as usize];
+        file.read_exact_at(&mut trailer, end)?;
+        let offset = u64::from_be_bytes(array(&trailer[..8])?);
+        let length = u32::from_be_bytes(array(&trailer[8..12])?);
+        let fits = offset.checked_add(u64::from(length)) == Some(end) && length <= INDEX_LIMIT;
+        if &trailer[28..] != TRAILER_MAGIC || !fits {
+            return Err(invalid("no index"));
+        }
+        let mut index = vec![0; length as usize];
+        file.read_exact_at(&mut index, offset)?;
+        key.open_at(offset, b"index", &mut index, &array(&trailer[12..28])?)
+            .map_err(|_| invalid("the index does not verify"))?;
+
+        let region = Arc::new(Region { path: path.to_owned(), file, key, retired: AtomicBool::new(false) });
+        let mut entries = Vec::with_capacity(index.len() / INDEX_ENTRY);
+        for entry in index.chunks_exact(INDEX_ENTRY) {
+            let at = BlockKey::LEN;
+            let place = Location {
+                region: Arc::clone(&region),
+                offset: u64::from_be_bytes(array(&entry[at..at + 8])?),
+                length: u32::from_be_bytes(array(&entry[at + 8..])?),
+            };
+            entries.push((BlockKey::from_bytes(&array(&entry[..at])?), place));
+        }
+        Ok((region, entries))
+    }
+
+    /// Length of the file.
+    pub fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    pub fn retire(&self, disk: &dyn Disk) {
+        if !self.retired.swap(true, Ordering::AcqRel)
+            && let Err(error) = disk.remove(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a file of the disk cache could not be removed");
+        }
+    }
+}
+
+impl Location {
+    /// Reads and opens one piece; empty beyond the end of the block.
+    pub fn read_piece(&self, block: BlockKey, piece: u32) -> io::Result<Bytes> {
+        let start = u64::from(piece) * PIECE;
+        let length = u64::from(self.length).saturating_sub(start).min(PIECE) as usize;
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let at = self.offset + u64::from(piece) * (PIECE + TAG_LEN as u64);
+        let mut buffer = vec![0; length + TAG_LEN];
+        self.region.file.read_exact_at(&mut buffer, at)?;
+        let tag = array(&buffer[length..])?;
+        self.region
+            .key
+            .open_at(at, &aad(block, piece, self.length), &mut buffer[..length], &tag)
+            .map_err(|_| invalid("a piece does not verify"))?;
+        buffer.truncate(length);
+        Ok(Bytes::from(buffer))
+    }
+
+    /// Reads and opens the block.
+    pub fn read_whole(&self, block: BlockKey) -> io::Result<Bytes> {
+        let mut out = Vec::with_capacity(self.length as usize);
+        for piece in 0..u64::from(self.length).div_ceil(PIECE) as u32 {
+            out.extend_from_slice(&self.read_piece(block, piece)?);
+        }
+        Ok(Bytes::from(out))
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> io::Result<[u8; N]> {
+    bytes.try_into().map_err(|_| invalid("a field of the wrong length"))
+}
+
+/// What a sealed piece is bound to.
+fn aad(block: BlockKey, piece: u32, length: u32) -> [u8; BlockKey::LEN + 8] {
+    let mut out = [0; BlockKey::LEN + 8];
+    out[..BlockKey::LEN].copy_from_slice(&block.to_bytes());
+    out[BlockKey::LEN..BlockKey::LEN + 4].copy_from_slice(&piece.to_be_bytes());
+    out[BlockKey::LEN + 4..].copy_from_slice(&length.to_be_bytes());
+    out
+}
