@@ -1,1 +1,41 @@
-//! An NFSv4.1 and NFSv4.2 server for any file system.
+//! An NFSv4.1 and NFSv4.2 server for any [`file_system::FileSystem`].
+//!
+//! It speaks RFC 8881 and RFC 7862 over one TCP port, exports any number of volumes under one pseudo root, and
+//! keeps the protocol's state: sessions with exactly-once semantics, opens with share reservations, byte-range
+//! locks, leases, and reclaim after a restart. It knows nothing of disks or clouds: what it stores goes through
+//! the file system's transactions, and through [`ClientRecords`] for the list of clients that may reclaim.
+//!
+//! Every compound is one transaction of the file system (decision D1): begun at the first operation that touches
+//! a file, committed once before the reply leaves, run again when it meets a conflict.
+//!
+//! * [`Server`] is the whole of it: [`Server::new`], [`Server::serve`].
+//! * `state` is the protocol's state machine: synchronous, without I/O or clock.
+//! * `compound` runs the operations of a request one after the other.
+//! * `ops` has one file for each operation, `attributes` what is said about files.
+//!
+//! Minor version 0 is not served. Nothing is delegated yet, no layouts are given.
+
+#![deny(missing_docs)]
+
+mod attributes;
+mod caller;
+mod client_records;
+mod compound;
+mod config;
+mod exports;
+mod failure;
+mod file_handle;
+mod limits;
+mod metrics;
+mod ops;
+mod server;
+mod shared;
+mod state;
+
+pub use client_records::{ClientRecords, MemoryClientRecords, RecordsError};
+pub use config::{ServerConfig, ServerError};
+pub use exports::{Export, Squash};
+pub use limits::Limits;
+pub use metrics::{MetricsSnapshot, OperationMetrics};
+pub use server::Server;
+pub use state::Census;

@@ -1,0 +1,219 @@
+//! One request while it runs: where it stands, its transaction, what it changed.
+
+mod commit;
+mod reply;
+mod request;
+mod run;
+
+use file_system::{Authority, Caller, FileId, FileSystem, Mode, Transaction};
+use ids::VolumeId;
+use nfs4::{ClientId, NfsStatus, SessionId, StateId};
+use onc_rpc::ConnectionId;
+use std::sync::Arc;
+
+pub(crate) use request::handle;
+
+use crate::caller::Requester;
+use crate::exports::Export;
+use crate::failure::Failure;
+use crate::file_handle::Handle;
+use crate::shared::Shared;
+use crate::state::{IoGrant, UndoLog};
+use commit::Changes;
+
+/// A filehandle and the state id that goes with it (RFC 8881 §16.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    handle: Option<Handle>,
+    state_id: StateId,
+}
+
+impl Place {
+    const NOWHERE: Place = Place { handle: None, state_id: StateId::ANONYMOUS };
+}
+
+/// Client and session of a request that began with SEQUENCE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InSession {
+    pub client: ClientId,
+    pub session: SessionId,
+}
+
+/// What operations see of the request they are part of. Transactions are not `Sync`, so it is borrowed mutably
+/// across an await.
+pub(crate) struct Compound<'a> {
+    pub server: &'a Shared,
+    pub requester: Requester,
+    pub connection: ConnectionId,
+    /// 1 or 2.
+    pub minor_version: u32,
+    session: Option<InSession>,
+    current: Place,
+    saved: Place,
+    mode: Mode,
+    transaction: Option<(VolumeId, Box<dyn Transaction>)>,
+    /// What operations did to the state since the last commit.
+    pub undo: UndoLog,
+    changes: Changes,
+    /// Bytes that the reply may still grow by, this operation's number and status included.
+    room: usize,
+    /// Whether this is the last operation.
+    is_last: bool,
+}
+
+impl<'a> Compound<'a> {
+    fn new(server: &'a Shared, requester: Requester, connection: ConnectionId, minor_version: u32) -> Compound<'a> {
+        Compound {
+            server,
+            requester,
+            connection,
+            minor_version,
+            session: None,
+            current: Place::NOWHERE,
+            saved: Place::NOWHERE,
+            mode: Mode::Optimistic,
+            transaction: None,
+            undo: UndoLog::default(),
+            changes: Changes::None,
+            room: 0,
+            is_last: false,
+        }
+    }
+
+    /// The session; `NFS4ERR_OP_NOT_IN_SESSION` without SEQUENCE, which only the operations that may stand alone
+    /// can meet.
+    pub fn session(&self) -> Result<InSession, NfsStatus> {
+        self.session.ok_or(NfsStatus::OpNotInSession)
+    }
+
+    /// The client of the session.
+    pub fn client(&self) -> Result<ClientId, NfsStatus> {
+        self.session().map(|session| session.client)
+    }
+
+    /// What the current filehandle stands for.
+    pub fn current(&self) -> Result<Handle, NfsStatus> {
+        self.current.handle.ok_or(NfsStatus::NoFileHandle)
+    }
+
+    /// The current filehandle, where an object of a volume is needed; `otherwise` is the error on the pseudo root,
+    /// which is a directory that nobody can change.
+    pub fn current_file(&self, otherwise: NfsStatus) -> Result<FileId, NfsStatus> {
+        match self.current()? {
+            Handle::File(file) => Ok(file),
+            Handle::PseudoRoot => Err(otherwise),
+        }
+    }
+
+    /// What the saved filehandle stands for.
+    pub fn saved(&self) -> Result<Handle, NfsStatus> {
+        self.saved.handle.ok_or(NfsStatus::NoFileHandle)
+    }
+
+    /// Makes `handle` the current filehandle. The current state id goes (RFC 8881 §16.2.3.1.2).
+    pub fn set_current(&mut self, handle: Handle) {
+        self.current = Place { handle: Some(handle), state_id: StateId::ANONYMOUS };
+    }
+
+    /// SAVEFH, state id included.
+    pub fn save(&mut self) -> Result<(), NfsStatus> {
+        self.current()?;
+        self.saved = self.current;
+        Ok(())
+    }
+
+    /// RESTOREFH, state id included.
+    pub fn restore(&mut self) -> Result<(), NfsStatus> {
+        self.saved()?;
+        self.current = self.saved;
+        Ok(())
+    }
+
+    /// There is no current filehandle any more, as after SECINFO (RFC 8881 §2.6.3.1.1.8).
+    pub fn clear_current(&mut self) {
+        self.current = Place::NOWHERE;
+    }
+
+    /// Makes `id` the current state id.
+    pub fn set_state_id(&mut self, id: StateId) {
+        self.current.state_id = id;
+    }
+
+    /// `id`, or the current state id if `id` is the one that stands for it (RFC 8881 §8.2.3, §16.2.3.1.2).
+    pub fn resolve_state_id(&self, id: StateId) -> Result<StateId, NfsStatus> {
+        match id {
+            StateId::CURRENT if self.current.state_id.is_special() => Err(NfsStatus::BadStateId),
+            StateId::CURRENT => Ok(self.current.state_id),
+            id => Ok(id),
+        }
+    }
+
+    /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`.
+    pub async fn authority(&mut self, id: StateId, file: FileId, write: bool) -> Result<Authority, NfsStatus> {
+        let client = self.client()?;
+        let id = self.resolve_state_id(id)?;
+        let grant = self.server.with_state(|state, now| state.check_io(client, &id, file, write, now)).await?;
+        Ok(match grant {
+            IoGrant::Anonymous => Authority::Checked,
+            IoGrant::Opened => Authority::Opened,
+        })
+    }
+
+    /// The export of a volume; a handle of a volume that is no longer exported is stale.
+    pub fn export(&self, volume: VolumeId) -> Result<&'a Export, NfsStatus> {
+        self.server.exports.of_volume(volume).ok_or(NfsStatus::Stale)
+    }
+
+    /// The file system of a volume.
+    pub fn file_system(&self, volume: VolumeId) -> Result<&'a Arc<dyn FileSystem>, NfsStatus> {
+        Ok(&self.export(volume)?.file_system)
+    }
+
+    /// Who makes the request, as that volume sees it.
+    pub fn caller(&self, volume: VolumeId) -> Result<Caller, NfsStatus> {
+        Ok(self.export(volume)?.caller(&self.requester.caller))
+    }
+
+    /// The transaction of the compound in `volume`; begins it at the first call. To be called before the
+    /// operation changes anything, and with one volume only in one operation: when the compound has worked on
+    /// another volume so far, that is committed first and the operation called again.
+    pub async fn transaction(&mut self, volume: VolumeId) -> Result<&mut dyn Transaction, Failure> {
+        match &self.transaction {
+            Some((current, _)) if *current == volume => {}
+            Some(_) => return Err(Failure::OtherVolume),
+            None => {
+                let export = self.export(volume)?;
+                let caller = export.caller(&self.requester.caller);
+                let transaction = export.file_system.begin(&caller, self.mode).await?;
+                self.transaction = Some((volume, transaction));
+            }
+        }
+        match &mut self.transaction {
+            Some((_, transaction)) => Ok(&mut **transaction),
+            None => Err(NfsStatus::ServerFault.into()),
+        }
+    }
+
+    /// The operation is about to change a file: the compound's commit has to be durable.
+    pub fn will_change(&mut self) {
+        self.changes = Changes::Durable;
+    }
+
+    /// The operation is about to write data that may be lost until COMMIT.
+    pub fn will_write_unstable(&mut self) {
+        if self.changes == Changes::None {
+            self.changes = Changes::Unstable;
+        }
+    }
+
+    /// Whether anything was changed since the last commit.
+    pub fn has_changed(&self) -> bool {
+        self.changes != Changes::None
+    }
+
+    /// Bytes that the reply may still grow by: this operation's number and status, its result, and what must be
+    /// left for the next operation's error.
+    pub fn room(&self) -> usize {
+        if self.is_last { self.room } else { self.room.saturating_sub(reply::ERROR_BYTES) }
+    }
+}

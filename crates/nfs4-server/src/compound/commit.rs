@@ -1,0 +1,45 @@
+//! One transaction for the whole compound (decision D1).
+
+use file_system::{CommitMode, FsError};
+
+use super::Compound;
+use crate::failure::Failure;
+
+/// What the transaction of a compound has changed so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changes {
+    None,
+    /// Data that may be lost until COMMIT, and nothing else.
+    Unstable,
+    Durable,
+}
+
+impl Compound<'_> {
+    /// Commits the transaction, if there is one; from then on nothing can be taken back. Readers commit as well:
+    /// only then do their answers belong together, and last.
+    pub(super) async fn commit(&mut self) -> Result<(), Failure> {
+        if let Some((_, transaction)) = self.transaction.take() {
+            let mode = match self.changes {
+                Changes::Unstable => CommitMode::Visible,
+                Changes::None | Changes::Durable => CommitMode::Durable,
+            };
+            match transaction.commit(mode).await {
+                Ok(()) => {}
+                Err(FsError::Conflict) => return Err(Failure::Conflict),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.undo.keep();
+        self.changes = Changes::None;
+        Ok(())
+    }
+
+    /// Drops the transaction and takes back what was done to the state since the last commit.
+    pub(super) fn roll_back(&mut self) {
+        self.transaction = None;
+        self.changes = Changes::None;
+        if !self.undo.is_empty() {
+            self.server.state.lock().roll_back(&mut self.undo);
+        }
+    }
+}

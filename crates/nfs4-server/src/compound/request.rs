@@ -1,0 +1,234 @@
+//! From an RPC call to a reply: the session's door, the slot, the operations.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nfs4::{CompoundHeader, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SequenceArgs, SequenceOk, Utf8String};
+use onc_rpc::{Call, Peer, Reply};
+use xdr::{Decode, Decoder};
+
+use super::reply::ReplyBuffer;
+use super::run::{ReplyLimit, Runner};
+use super::{Compound, InSession};
+use crate::caller::Requester;
+use crate::shared::Shared;
+use crate::state::{Channel, Entered, Principal, RequestDigest, Sequence, SequenceStatus};
+
+/// Longest tag that is given back.
+const MAX_TAG: usize = 1024;
+
+/// Most bytes of a reply to a compound without session: no negotiated limit holds there.
+const REPLY_WITHOUT_SESSION: usize = 64 << 10;
+
+/// Answers COMPOUND (RFC 8881 §16.2).
+pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
+    let requester = match Requester::new(&call.credential) {
+        Ok(requester) => requester,
+        Err(status) => return Reply::AuthError(status),
+    };
+    let mut input = Decoder::new(call.body);
+    let Ok(header) = CompoundHeader::decode(&mut input) else { return Reply::GarbageArguments };
+    server.metrics.compound();
+    if header.tag.len() > MAX_TAG {
+        return refusal(&Utf8String::from(""), NfsStatus::Inval);
+    }
+    if !(1..=2).contains(&header.minor_version) {
+        return refusal(&header.tag, NfsStatus::MinorVersMismatch);
+    }
+    let start = input.clone();
+    let mut request = Request {
+        server,
+        compound: Compound::new(server, requester, peer.connection_id(), header.minor_version),
+        reply: ReplyBuffer::new(&header.tag),
+        input,
+        count: header.op_count,
+    };
+    if header.op_count == 0 {
+        return request.reply.finish().into();
+    }
+    match NfsArgOp::decode_op(&mut request.input, header.minor_version) {
+        Ok(NfsArgOp::Sequence(args)) => request.in_session(args).await,
+        Ok(argument) if stands_alone(argument.op_code()) => {
+            if header.op_count > 1 {
+                request.fail(argument.op_code(), NfsStatus::NotOnlyOp)
+            } else {
+                request.input = start;
+                request.alone().await
+            }
+        }
+        Ok(argument) => request.fail(argument.op_code(), NfsStatus::OpNotInSession),
+        Err(error) => request.fail(error.op_code(), error.status()),
+    }
+}
+
+/// A compound that is refused before its first operation.
+fn refusal(tag: &Utf8String, status: NfsStatus) -> Reply {
+    let mut reply = ReplyBuffer::new(tag);
+    reply.set_status(status);
+    reply.finish().into()
+}
+
+/// Operations that may be alone in a compound without SEQUENCE (RFC 8881 §2.10.2.1 and their sections).
+fn stands_alone(operation: OpCode) -> bool {
+    matches!(
+        operation,
+        OpCode::ExchangeId
+            | OpCode::CreateSession
+            | OpCode::DestroySession
+            | OpCode::BindConnToSession
+            | OpCode::DestroyClientId
+    )
+}
+
+struct Request<'a> {
+    server: &'a Shared,
+    compound: Compound<'a>,
+    reply: ReplyBuffer,
+    /// Behind the first operation.
+    input: Decoder,
+    count: u32,
+}
+
+impl Request<'_> {
+    fn fail(mut self, operation: OpCode, status: NfsStatus) -> Reply {
+        self.reply.push_failure(operation, status);
+        self.reply.finish().into()
+    }
+
+    /// One operation without session.
+    async fn alone(mut self) -> Reply {
+        let limit = ReplyLimit { bytes: REPLY_WITHOUT_SESSION, status: NfsStatus::RepTooBig };
+        self.run(limit, 0).await;
+        self.reply.finish().into()
+    }
+
+    async fn run(&mut self, limit: ReplyLimit, index: u32) -> bool {
+        let mut runner = Runner {
+            compound: &mut self.compound,
+            reply: &mut self.reply,
+            limit,
+            input: self.input.clone(),
+            index,
+            count: self.count,
+            mutated: false,
+        };
+        runner.run().await;
+        runner.mutated
+    }
+
+    /// Everything that begins with SEQUENCE.
+    async fn in_session(mut self, args: SequenceArgs) -> Reply {
+        let server = self.server;
+        let now = server.now();
+        let sequence = Sequence {
+            session: args.session,
+            slot: args.slot,
+            sequence: args.sequence_id,
+            digest: self.digest(),
+            operations: self.count as usize,
+            request_bytes: self.input.position() + self.input.remaining(),
+        };
+        let entered = server.state.lock().enter(&sequence, now);
+        server.metrics.operation(OpCode::Sequence, entered.is_err(), Duration::ZERO);
+        match entered {
+            Err(status) => self.fail(OpCode::Sequence, status),
+            Ok(Entered::Replay(reply)) => {
+                server.metrics.replay();
+                Reply::Success(vec![reply])
+            }
+            Ok(Entered::Uncached { status }) => {
+                server.metrics.replay();
+                self.reply.push(&sequence_result(&args, &status));
+                let next = self.input.peek_u32().ok().and_then(OpCode::from_number).unwrap_or(OpCode::Illegal);
+                self.fail(next, NfsStatus::RetryUncachedRep)
+            }
+            Ok(Entered::Run { client, channel, status }) => {
+                // From here on the slot is given back whatever happens.
+                let slot = Slot { server, args, answered: false };
+                self.compound.session = Some(InSession { client, session: args.session });
+                self.reply.push(&sequence_result(&args, &status));
+                let limit = reply_limit(&channel, args.cache_this);
+                let mutated = self.run(limit, 1).await;
+                let cache = args.cache_this || self.count == 1 || mutated;
+                slot.answer(self.reply, cache, &channel)
+            }
+        }
+    }
+
+    /// Hashes what must be equal in a retry: who asks, and the operations behind SEQUENCE, whose own arguments
+    /// may differ. Long requests are recognized by their length and how they begin.
+    fn digest(&self) -> RequestDigest {
+        const PREFIX: usize = 1024;
+        let mut hasher = blake3::Hasher::new();
+        let principal = match self.compound.requester.principal {
+            Principal::Nobody => u64::MAX,
+            Principal::Unix(uid) => uid.into(),
+        };
+        hasher.update(&principal.to_le_bytes());
+        hasher.update(&self.count.to_le_bytes());
+        let rest = self.input.clone().rest();
+        hasher.update(&(rest.len() as u64).to_le_bytes());
+        hasher.update(&rest[..rest.len().min(PREFIX)]);
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        digest
+    }
+}
+
+fn sequence_result(args: &SequenceArgs, status: &SequenceStatus) -> NfsResOp {
+    NfsResOp::Sequence(Outcome::Ok(SequenceOk {
+        session: args.session,
+        sequence_id: args.sequence_id,
+        slot: args.slot,
+        highest_slot: status.highest_slot,
+        target_highest_slot: status.highest_slot,
+        status_flags: status.flags,
+    }))
+}
+
+fn reply_limit(channel: &Channel, cache_this: bool) -> ReplyLimit {
+    let all = channel.max_response as usize;
+    let cached = channel.max_response_cached as usize;
+    if cache_this && cached < all {
+        ReplyLimit { bytes: cached, status: NfsStatus::RepTooBigToCache }
+    } else {
+        ReplyLimit { bytes: all, status: NfsStatus::RepTooBig }
+    }
+}
+
+/// A slot in use. Dropping it without an answer, as after a panic, frees it.
+struct Slot<'a> {
+    server: &'a Shared,
+    args: SequenceArgs,
+    answered: bool,
+}
+
+impl Slot<'_> {
+    /// Keeps the reply for retries if `cache` says so and it is small enough, and sends it.
+    fn answer(mut self, reply: ReplyBuffer, cache: bool, channel: &Channel) -> Reply {
+        self.answered = true;
+        let fits = reply.message_bytes() <= channel.max_response_cached as usize;
+        let out = reply.finish();
+        if cache && fits {
+            let whole = out.into_bytes();
+            self.leave(Some(whole.clone()));
+            Reply::Success(vec![whole])
+        } else {
+            self.leave(None);
+            out.into()
+        }
+    }
+
+    fn leave(&self, reply: Option<Bytes>) {
+        let now = self.server.now();
+        self.server.state.lock().leave(self.args.session, self.args.slot, reply, now);
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.leave(None);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Running the operations of a compound, again if need be.
+
+use file_system::Mode;
+use nfs4::{NfsArgOp, NfsStatus, OpCode, OpDecodeError};
+use xdr::Decoder;
+
+use super::reply::{ReplyBuffer, ReplyMark, room_needed};
+use super::{Compound, Place};
+use crate::failure::Failure;
+use crate::ops;
+
+/// How large the reply may become, and what to say when it would become larger.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplyLimit {
+    /// Of the whole RPC message.
+    pub bytes: usize,
+    /// `NFS4ERR_REP_TOO_BIG` or `NFS4ERR_REP_TOO_BIG_TO_CACHE`.
+    pub status: NfsStatus,
+}
+
+/// Where a compound is run again from: behind everything that is committed.
+struct Checkpoint {
+    input: Decoder,
+    index: u32,
+    mark: ReplyMark,
+    current: Place,
+    saved: Place,
+}
+
+/// An operation that a failed commit is blamed on.
+#[derive(Clone, Copy)]
+struct Blame {
+    mark: ReplyMark,
+    operation: OpCode,
+}
+
+pub(super) struct Runner<'c, 'a> {
+    pub compound: &'c mut Compound<'a>,
+    pub reply: &'c mut ReplyBuffer,
+    pub limit: ReplyLimit,
+    /// Stands before operation number `index`.
+    pub input: Decoder,
+    pub index: u32,
+    /// Operations of the whole compound.
+    pub count: u32,
+    /// Whether anything was committed that a retry of the request must not do again.
+    pub mutated: bool,
+}
+
+impl Runner<'_, '_> {
+    /// Runs the operations up to the first that fails, and commits.
+    pub async fn run(&mut self) {
+        let limits = self.compound.server.limits;
+        let mut checkpoint = self.checkpoint();
+        let mut conflicts = 0;
+        while let Err(blame) = self.attempt(&mut checkpoint, &mut conflicts).await {
+            self.compound.server.metrics.conflict();
+            self.go_back(&checkpoint);
+            conflicts += 1;
+            if conflicts >= limits.optimistic_tries + limits.exclusive_tries {
+                self.reply.truncate(blame.mark);
+                self.reply.push_failure(blame.operation, NfsStatus::Delay);
+                return;
+            }
+            // Only the first volume of a compound is ever waited for alone: two compounds that meet in two
+            // volumes cannot wait for each other.
+            self.compound.mode =
+                if conflicts >= limits.optimistic_tries { Mode::Exclusive } else { Mode::Optimistic };
+        }
+    }
+
+    /// Tries the operations behind the checkpoint once. The error is a conflict, with the first operation.
+    async fn attempt(&mut self, checkpoint: &mut Checkpoint, conflicts: &mut u32) -> Result<(), Blame> {
+        let mut first: Option<Blame> = None;
+        let mut first_change: Option<Blame> = None;
+        while self.index < self.count && self.reply.status().is_ok() {
+            let input = self.input.clone();
+            let mark = self.reply.mark();
+            let (operation, argument) = self.decode();
+            let here = Blame { mark, operation };
+            let blame = *first.get_or_insert(here);
+            if is_barrier(operation) {
+                self.commit(blame, first_change, checkpoint).await?;
+            }
+            if !self.reply.status().is_ok() {
+                return Ok(());
+            }
+            let started = self.compound.server.now();
+            let result = match argument {
+                Ok(argument) => self.step(operation, argument).await,
+                Err(error) => Err(error.status().into()),
+            };
+            if self.compound.has_changed() {
+                first_change.get_or_insert(here);
+            }
+            let status = match result {
+                Ok(status) => status,
+                Err(Failure::Conflict) => return Err(blame),
+                Err(Failure::OtherVolume) => {
+                    self.commit(blame, first_change, checkpoint).await?;
+                    if !self.reply.status().is_ok() {
+                        return Ok(());
+                    }
+                    self.input = input;
+                    *checkpoint = self.checkpoint();
+                    *conflicts = 0;
+                    self.compound.mode = Mode::Optimistic;
+                    (first, first_change) = (None, None);
+                    continue;
+                }
+                Err(Failure::Status(status)) => {
+                    self.reply.truncate(mark);
+                    self.reply.push_failure(operation, status);
+                    status
+                }
+            };
+            let took = self.compound.server.now().saturating_sub(started);
+            self.compound.server.metrics.operation(operation, !status.is_ok(), took);
+            self.index += 1;
+            if is_barrier(operation) {
+                self.mutated = true;
+                *checkpoint = self.checkpoint();
+                (first, first_change) = (None, None);
+            }
+        }
+        match first {
+            Some(first) => self.commit(first, first_change, checkpoint).await,
+            None => Ok(()),
+        }
+    }
+
+    fn decode(&mut self) -> (OpCode, Result<NfsArgOp, OpDecodeError>) {
+        let result = NfsArgOp::decode_op(&mut self.input, self.compound.minor_version);
+        match &result {
+            Ok(argument) => (argument.op_code(), result),
+            Err(error) => (error.op_code(), result),
+        }
+    }
+
+    /// Runs one operation and writes its result.
+    async fn step(&mut self, operation: OpCode, argument: NfsArgOp) -> Result<NfsStatus, Failure> {
+        check_position(&argument, self.index, self.count, self.compound)?;
+        self.compound.is_last = self.index + 1 == self.count;
+        self.compound.room = self.limit.bytes.saturating_sub(self.reply.message_bytes());
+        if self.compound.room() < room_needed(operation) {
+            return Err(self.limit.status.into());
+        }
+        let status = ops::execute(self.compound, argument, &mut self.reply.out).await?;
+        if self.reply.message_bytes() > self.limit.bytes {
+            debug_assert_eq!(room_needed(operation), super::reply::ERROR_BYTES, "{operation} wrote more than it said");
+            return Err(self.limit.status.into());
+        }
+        self.reply.written(status);
+        Ok(status)
+    }
+
+    /// Commits what was done behind the checkpoint. When that fails for good, the reply ends with that error on
+    /// the first operation that changed something.
+    async fn commit(&mut self, first: Blame, change: Option<Blame>, from: &Checkpoint) -> Result<(), Blame> {
+        let changes = self.compound.has_changed() || !self.compound.undo.is_empty();
+        match self.compound.commit().await {
+            Ok(()) => {
+                self.mutated |= changes;
+                Ok(())
+            }
+            Err(Failure::Status(status)) => {
+                let blame = change.unwrap_or(first);
+                self.compound.roll_back();
+                self.reply.truncate(if change.is_some() { blame.mark } else { from.mark });
+                self.reply.push_failure(blame.operation, status);
+                Ok(())
+            }
+            Err(Failure::Conflict | Failure::OtherVolume) => Err(first),
+        }
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            input: self.input.clone(),
+            index: self.index,
+            mark: self.reply.mark(),
+            current: self.compound.current,
+            saved: self.compound.saved,
+        }
+    }
+
+    fn go_back(&mut self, checkpoint: &Checkpoint) {
+        self.compound.roll_back();
+        self.input = checkpoint.input.clone();
+        self.index = checkpoint.index;
+        self.reply.truncate(checkpoint.mark);
+        self.compound.current = checkpoint.current;
+        self.compound.saved = checkpoint.saved;
+    }
+}
+
+/// Operations that change the state in ways that are not taken back: what was done before is committed first.
+fn is_barrier(operation: OpCode) -> bool {
+    matches!(
+        operation,
+        OpCode::ExchangeId
+            | OpCode::CreateSession
+            | OpCode::DestroySession
+            | OpCode::DestroyClientId
+            | OpCode::BackchannelCtl
+            | OpCode::ReclaimComplete
+    )
+}
+
+/// Whether an operation may stand where it does (RFC 8881 §2.10.2.1, §18.34.3, §18.37.3, §18.46.3).
+fn check_position(argument: &NfsArgOp, index: u32, count: u32, compound: &Compound) -> Result<(), NfsStatus> {
+    match argument {
+        NfsArgOp::Sequence(_) if index > 0 => Err(NfsStatus::SequencePos),
+        NfsArgOp::BindConnToSession(_) if count > 1 => Err(NfsStatus::NotOnlyOp),
+        NfsArgOp::DestroySession(args)
+            if index + 1 < count && compound.session.is_some_and(|own| own.session == args.session) =>
+        {
+            Err(NfsStatus::NotOnlyOp)
+        }
+        _ => Ok(()),
+    }
+}

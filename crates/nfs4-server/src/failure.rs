@@ -1,0 +1,58 @@
+//! How operations end when they do not succeed; the one place where errors of the file system become statuses.
+
+use file_system::FsError;
+use nfs4::NfsStatus;
+
+/// Why an operation did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// For the client. The operation has changed nothing.
+    Status(NfsStatus),
+    /// The transaction met another one: the compound has to be run again.
+    Conflict,
+    /// The transaction is of another volume: it has to be committed, and the operation called again.
+    OtherVolume,
+}
+
+impl From<NfsStatus> for Failure {
+    fn from(status: NfsStatus) -> Failure {
+        Failure::Status(status)
+    }
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Failure {
+        Failure::Status(match error {
+            FsError::Conflict => return Failure::Conflict,
+            FsError::AccessDenied => NfsStatus::Access,
+            FsError::NotPermitted => NfsStatus::Perm,
+            FsError::NotFound => NfsStatus::NoEnt,
+            FsError::Stale => NfsStatus::Stale,
+            FsError::Exists => NfsStatus::Exist,
+            FsError::NotDirectory => NfsStatus::NotDir,
+            FsError::IsDirectory => NfsStatus::IsDir,
+            FsError::IsSymlink => NfsStatus::Symlink,
+            FsError::WrongKind => NfsStatus::WrongType,
+            FsError::NotEmpty => NfsStatus::NotEmpty,
+            FsError::InvalidArgument => NfsStatus::Inval,
+            FsError::BadName => NfsStatus::BadName,
+            FsError::NameTooLong => NfsStatus::NameTooLong,
+            FsError::TooLarge => NfsStatus::Fbig,
+            FsError::TooManyLinks => NfsStatus::Mlink,
+            FsError::CrossVolume => NfsStatus::Xdev,
+            FsError::NoSpace => NfsStatus::NoSpc,
+            FsError::ReadOnly => NfsStatus::Rofs,
+            FsError::BadCookie => NfsStatus::BadCookie,
+            FsError::NoXattr => NfsStatus::NoXattr,
+            FsError::XattrTooLarge => NfsStatus::Xattr2Big,
+            FsError::Unavailable(reason) => {
+                tracing::debug!(reason, "asked the client to come again later");
+                NfsStatus::Delay
+            }
+            FsError::Io(reason) => {
+                tracing::error!(reason, "input/output error");
+                NfsStatus::Io
+            }
+        })
+    }
+}

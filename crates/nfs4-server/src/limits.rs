@@ -1,0 +1,49 @@
+//! How much clients may have of everything (decision D11).
+
+/// Bounds of a server. [`Limits::default`] suits a gateway with a few hundred clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Clients, confirmed or not.
+    pub clients: usize,
+    /// Sessions of one client.
+    pub sessions_per_client: usize,
+    /// Slots of a session: requests that one session may have under way.
+    pub slots: u32,
+    /// Bytes of request or reply, RPC headers included.
+    pub message_bytes: u32,
+    /// Operations of one compound.
+    pub operations: u32,
+    /// Bytes of the largest reply that one slot keeps for retries.
+    pub cached_reply_bytes: u32,
+    /// Bytes that the reply caches of all sessions may grow to; sessions are granted fewer slots when it nears.
+    pub reply_cache_bytes: u64,
+    /// Opens of one client.
+    pub opens_per_client: usize,
+    /// Separate byte ranges that may be locked in one file.
+    pub locks_per_file: usize,
+    /// Lock-owner states of one client.
+    pub lock_owners_per_client: usize,
+    /// How often a compound is tried beside others before it waits for its turn alone.
+    pub optimistic_tries: u32,
+    /// How often it is tried alone before the client is told to come again later.
+    pub exclusive_tries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            clients: 4096,
+            sessions_per_client: 64,
+            slots: 128,
+            message_bytes: (4 << 20) + (128 << 10),
+            operations: 2048,
+            cached_reply_bytes: 256 << 10,
+            reply_cache_bytes: 1 << 30,
+            opens_per_client: 1 << 18,
+            locks_per_file: 1 << 16,
+            lock_owners_per_client: 1 << 18,
+            optimistic_tries: 4,
+            exclusive_tries: 4,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! OPEN (RFC 8881 §18.16).
+
+use file_system::{
+    Access, Attributes, Caller, FileId, FileKind, FsError, Name, OpenCreate, SetAttributes, permitted,
+};
+use nfs4::bits::{open_result, share_access};
+use nfs4::{
+    Bitmap, ChangeInfo, CreateHow, NfsStatus, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenOk,
+    StateId,
+};
+
+use crate::attributes::{EXCLUSIVE_CREATE, ToSet, to_set};
+use crate::compound::Compound;
+use crate::failure::Failure;
+use crate::file_handle::Handle;
+use crate::state::{OpenRequest, Share};
+
+/// The file that is opened, and what opening it by name did.
+struct Found {
+    attributes: Attributes,
+    /// Made by this OPEN, or by the one that it repeats: whatever the mode bits, its maker has it open.
+    created: bool,
+    /// Opened by handle: the owner may whatever the mode bits, as he may in SETATTR and READ (§18.16.4).
+    by_handle: bool,
+    change: ChangeInfo,
+    attributes_set: Bitmap,
+}
+
+/// Opens a file, making it if need be, and makes it the current filehandle.
+pub(super) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk, Failure> {
+    let client = cx.client()?;
+    let share = Share::new(args.share_access & share_access::BOTH, args.share_deny)?;
+    if args.share_access & !KNOWN_SHARE_BITS != 0 {
+        return Err(NfsStatus::Inval.into());
+    }
+    let reclaim = matches!(args.claim, OpenClaim::Previous(_));
+    cx.server.state.lock().check_claim(client, reclaim)?;
+
+    let found = match &args.claim {
+        OpenClaim::Null(name) => {
+            let directory = cx.current_file(pseudo_root_error(&args.how))?;
+            let name = super::name(name)?;
+            by_name(cx, args, share, directory, &name).await?
+        }
+        OpenClaim::FileHandle | OpenClaim::Previous(_) => {
+            if args.how != OpenHow::NoCreate {
+                return Err(NfsStatus::Inval.into());
+            }
+            by_handle(cx).await?
+        }
+        // There are no delegations, neither now nor from before (§18.16.3).
+        OpenClaim::DelegateCurrent { .. } | OpenClaim::DelegateCurrentFileHandle(_) => {
+            return Err(NfsStatus::BadStateId.into());
+        }
+        OpenClaim::DelegatePrevious(_) | OpenClaim::DelegatePreviousFileHandle => {
+            return Err(NfsStatus::NotSupp.into());
+        }
+    };
+    let file = found.attributes.file;
+    let caller = cx.caller(file.volume)?;
+    // What is reclaimed was checked before the restart.
+    if !reclaim && !(found.created || found.by_handle && caller.uid == found.attributes.uid) {
+        check_access(&found.attributes, &caller, share)?;
+    }
+    let state_id = grant(cx, args, share, file, reclaim).await?;
+    cx.set_current(Handle::File(file));
+    cx.set_state_id(state_id);
+    Ok(OpenOk {
+        state_id,
+        change_info: found.change,
+        flags: open_result::LOCKTYPE_POSIX,
+        attributes_set: found.attributes_set,
+        delegation: no_delegation(args.share_access),
+    })
+}
+
+const KNOWN_SHARE_BITS: u32 = share_access::BOTH
+    | share_access::WANT_DELEG_MASK
+    | share_access::WANT_SIGNAL_WHEN_AVAILABLE
+    | share_access::WANT_PUSH_WHEN_UNCONTENDED;
+
+/// Nothing can be made in the pseudo root, and all that is there are directories.
+fn pseudo_root_error(how: &OpenHow) -> NfsStatus {
+    if *how == OpenHow::NoCreate { NfsStatus::IsDir } else { NfsStatus::Rofs }
+}
+
+/// CLAIM_FH and CLAIM_PREVIOUS.
+async fn by_handle(cx: &mut Compound<'_>) -> Result<Found, Failure> {
+    let file = cx.current_file(NfsStatus::IsDir)?;
+    let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
+    check_kind(attributes.kind)?;
+    // No directory is involved (§18.16.4).
+    let change = ChangeInfo { atomic: true, before: 0, after: 0 };
+    Ok(Found { attributes, created: false, by_handle: true, change, attributes_set: Bitmap::EMPTY })
+}
+
+/// CLAIM_NULL. Everything that can forbid the OPEN of an existing file is looked at before the file is touched.
+async fn by_name(
+    cx: &mut Compound<'_>,
+    args: &OpenArgs,
+    share: Share,
+    directory: FileId,
+    name: &Name,
+) -> Result<Found, Failure> {
+    let wanted = match &args.how {
+        OpenHow::NoCreate => None,
+        OpenHow::Create(how) => Some(create_arguments(how)?),
+    };
+    let caller = cx.caller(directory.volume)?;
+    let transaction = cx.transaction(directory.volume).await?;
+    let existing = match transaction.lookup(directory, name).await {
+        Ok(attributes) => Some(attributes),
+        Err(FsError::NotFound) if wanted.is_some() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some((how, to_set)) = wanted else {
+        let Some(attributes) = existing else { return Err(NfsStatus::NoEnt.into()) };
+        check_kind(attributes.kind)?;
+        let change = transaction.attributes(directory).await?.change;
+        let change = ChangeInfo { atomic: true, before: change, after: change };
+        return Ok(Found { attributes, created: false, by_handle: false, change, attributes_set: Bitmap::EMPTY });
+    };
+
+    let mut set = to_set.attributes;
+    let mut applied = to_set.applied;
+    if let (Some(attributes), OpenCreate::Unchecked) = (&existing, how) {
+        check_kind(attributes.kind)?;
+        // Of the attributes only a size of zero counts for an existing file (§18.16.3).
+        let cut = set.size == Some(0);
+        set = SetAttributes { size: set.size.filter(|_| cut), ..SetAttributes::default() };
+        applied = if cut { Bitmap::of(&[nfs4::Attribute::Size as u32]) } else { Bitmap::EMPTY };
+        let needed = if cut { Share { access: share.access | Share::WRITE, ..share } } else { share };
+        check_access(attributes, &caller, needed)?;
+        let client = cx.client()?;
+        let (file, owner) = (attributes.file, Some((client, &args.owner.owner[..])));
+        cx.server.with_state(|state, now| state.check_share(owner, file, needed, now)).await?;
+        if cut {
+            cx.will_change();
+        }
+    } else if existing.is_none() {
+        cx.will_change();
+    }
+    let opened = cx.transaction(directory.volume).await?.open_create(directory, name, how, &set).await?;
+    let repeated = matches!(how, OpenCreate::Exclusive(_));
+    Ok(Found {
+        created: opened.created || repeated && caller.uid == opened.attributes.uid,
+        by_handle: false,
+        change: ChangeInfo { atomic: true, before: opened.change.before, after: opened.change.after },
+        attributes_set: if opened.created || existing.is_some() { applied } else { Bitmap::EMPTY },
+        attributes: opened.attributes,
+    })
+}
+
+fn create_arguments(how: &CreateHow) -> Result<(OpenCreate, ToSet), NfsStatus> {
+    Ok(match how {
+        CreateHow::Unchecked(attributes) => (OpenCreate::Unchecked, to_set(attributes)?),
+        CreateHow::Guarded(attributes) => (OpenCreate::Guarded, to_set(attributes)?),
+        CreateHow::Exclusive(verifier) => (OpenCreate::Exclusive(verifier.0), ToSet::default()),
+        CreateHow::Exclusive41 { verifier, attributes } => {
+            if !EXCLUSIVE_CREATE.contains_all(attributes.bitmap) {
+                return Err(NfsStatus::Inval);
+            }
+            (OpenCreate::Exclusive(verifier.0), to_set(attributes)?)
+        }
+    })
+}
+
+fn check_kind(kind: FileKind) -> Result<(), NfsStatus> {
+    if kind == FileKind::Regular { Ok(()) } else { Err(super::wrong_kind(kind)) }
+}
+
+/// Whether the mode bits allow the caller what the OPEN asks for. Whoever may run a program may open it for
+/// reading (§18.22.4).
+fn check_access(attributes: &Attributes, caller: &Caller, share: Share) -> Result<(), NfsStatus> {
+    let has = permitted(attributes, caller);
+    let read = share.access & Share::READ == 0 || has.contains(Access::READ) || has.contains(Access::EXECUTE);
+    let write = share.access & Share::WRITE == 0 || has.contains(Access::WRITE);
+    if read && write { Ok(()) } else { Err(NfsStatus::Access) }
+}
+
+/// The state. The file is referenced before the transaction commits: if it was removed before that, the commit
+/// fails.
+async fn grant(
+    cx: &mut Compound<'_>,
+    args: &OpenArgs,
+    share: Share,
+    file: FileId,
+    reclaim: bool,
+) -> Result<StateId, Failure> {
+    let client = cx.client()?;
+    let request = OpenRequest { client, owner: &args.owner.owner, file, share, reclaim };
+    let file_system = cx.file_system(file.volume)?;
+    let server = cx.server;
+    let undo = &mut cx.undo;
+    let id = server
+        .with_state(|state, now| state.open(&request, || file_system.reference(file), now, undo))
+        .await?;
+    Ok(id)
+}
+
+/// Nothing is delegated. A client that said what it wants is told so (§18.16.3).
+fn no_delegation(share: u32) -> OpenDelegation {
+    match share & share_access::WANT_DELEG_MASK {
+        share_access::WANT_NO_PREFERENCE => OpenDelegation::None,
+        share_access::WANT_NO_DELEG => OpenDelegation::NoneExt(NoDelegation::NOT_WANTED),
+        share_access::WANT_CANCEL => OpenDelegation::NoneExt(NoDelegation::CANCELLED),
+        _ => OpenDelegation::NoneExt(NoDelegation::Resource { will_signal: false }),
+    }
+}

@@ -1,0 +1,116 @@
+//! CREATE_SESSION and its kin (RFC 8881 §18.33, §18.34, §18.36, §18.37, §18.50, §18.51).
+
+use nfs4::bits::create_session;
+use nfs4::{
+    BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, CallbackSecParms, ChannelAttrs,
+    ChannelDirFromClient, ChannelDirFromServer, CreateSessionArgs, CreateSessionOk, DestroyClientIdArgs,
+    DestroySessionArgs, NfsStatus, ReclaimCompleteArgs,
+};
+
+use crate::compound::Compound;
+use crate::shared::records_failed;
+use crate::state::{Channel, CreateSession};
+
+/// Whether there is a way to authenticate callbacks that we know.
+fn can_call_back(security: &[CallbackSecParms]) -> bool {
+    security.iter().any(|way| matches!(way, CallbackSecParms::None | CallbackSecParms::Sys(_)))
+}
+
+fn from_wire(attrs: &ChannelAttrs) -> Channel {
+    Channel {
+        max_request: attrs.max_request_size,
+        max_response: attrs.max_response_size,
+        max_response_cached: attrs.max_response_size_cached,
+        operations: attrs.max_operations,
+        slots: attrs.max_requests,
+    }
+}
+
+fn to_wire(channel: &Channel) -> ChannelAttrs {
+    ChannelAttrs {
+        header_pad_size: 0,
+        max_request_size: channel.max_request,
+        max_response_size: channel.max_response,
+        max_response_size_cached: channel.max_response_cached,
+        max_operations: channel.operations,
+        max_requests: channel.slots,
+        rdma_ird: None,
+    }
+}
+
+/// CREATE_SESSION. The reply cache does not survive a restart, and there is no RDMA.
+pub(super) async fn create(cx: &mut Compound<'_>, args: &CreateSessionArgs) -> Result<CreateSessionOk, NfsStatus> {
+    let known = create_session::PERSIST | create_session::CONN_BACK_CHAN | create_session::CONN_RDMA;
+    if args.flags & !known != 0 {
+        return Err(NfsStatus::Inval);
+    }
+    let back = args.flags & create_session::CONN_BACK_CHAN != 0 && can_call_back(&args.callback_security);
+    let request = CreateSession {
+        client: args.client,
+        sequence: args.sequence_id,
+        principal: cx.requester.principal,
+        fore: from_wire(&args.fore_channel),
+        back: from_wire(&args.back_channel),
+        back_channel: back.then_some(cx.connection),
+        callback_program: args.callback_program,
+    };
+    let grant = cx.server.with_state(|state, now| state.create_session(&request, now)).await?;
+    Ok(CreateSessionOk {
+        session: grant.session,
+        sequence_id: grant.sequence,
+        flags: if grant.back_channel { create_session::CONN_BACK_CHAN } else { 0 },
+        fore_channel: to_wire(&grant.fore),
+        back_channel: to_wire(&grant.back),
+    })
+}
+
+/// BIND_CONN_TO_SESSION. Every connection serves both directions.
+pub(super) fn bind_connection(
+    cx: &mut Compound<'_>,
+    args: &BindConnToSessionArgs,
+) -> Result<BindConnToSessionOk, NfsStatus> {
+    let (back, direction) = match args.direction {
+        ChannelDirFromClient::Fore => (false, ChannelDirFromServer::Fore),
+        ChannelDirFromClient::Back => (true, ChannelDirFromServer::Back),
+        ChannelDirFromClient::ForeOrBoth | ChannelDirFromClient::BackOrBoth => (true, ChannelDirFromServer::Both),
+    };
+    cx.server.state.lock().bind_connection(args.session, cx.connection, back)?;
+    Ok(BindConnToSessionOk { session: args.session, direction, use_rdma: false })
+}
+
+/// BACKCHANNEL_CTL.
+pub(super) fn backchannel_ctl(cx: &mut Compound<'_>, args: &BackchannelCtlArgs) -> Result<(), NfsStatus> {
+    if !can_call_back(&args.callback_security) {
+        return Err(NfsStatus::Inval);
+    }
+    let session = cx.session()?.session;
+    cx.server.state.lock().set_callback_program(session, args.callback_program)
+}
+
+/// DESTROY_SESSION.
+pub(super) fn destroy(cx: &mut Compound<'_>, args: &DestroySessionArgs) -> Result<(), NfsStatus> {
+    cx.server.state.lock().destroy_session(args.session)
+}
+
+/// DESTROY_CLIENTID. The record goes last: a crash in between only makes the next grace period longer.
+pub(super) async fn destroy_client(cx: &mut Compound<'_>, args: &DestroyClientIdArgs) -> Result<(), NfsStatus> {
+    let owner = cx.server.state.lock().destroy_client(args.client)?;
+    match owner {
+        Some(owner) => cx.server.records.remove(&owner).await.map_err(records_failed),
+        None => Ok(()),
+    }
+}
+
+/// RECLAIM_COMPLETE. The client's record is durable before it can get any state (RFC 8881 §8.4.2.1). The one for
+/// a single file system comes after a migration, which does not happen here (§18.51.3).
+pub(super) async fn reclaim_complete(cx: &mut Compound<'_>, args: &ReclaimCompleteArgs) -> Result<(), NfsStatus> {
+    let client = cx.client()?;
+    if args.one_fs {
+        cx.current()?;
+        return Ok(());
+    }
+    let owner = cx.server.state.lock().check_reclaim_complete(client)?;
+    environment::failpoint!("clients.before-record");
+    cx.server.records.put(&owner).await.map_err(records_failed)?;
+    cx.server.state.lock().reclaim_complete(client)
+}

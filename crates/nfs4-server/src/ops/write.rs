@@ -1,0 +1,32 @@
+//! WRITE (RFC 8881 §18.32).
+
+use file_system::FsError;
+use nfs4::{NfsStatus, StableHow, Verifier, WriteArgs, WriteOk};
+
+use crate::compound::Compound;
+use crate::failure::Failure;
+
+/// Writes a slice of the request, without copying it.
+pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteOk, Failure> {
+    let file = cx.current_file(NfsStatus::IsDir)?;
+    let authority = cx.authority(args.state_id, file, true).await?;
+    let verifier = Verifier(cx.file_system(file.volume)?.write_verifier());
+    let data = args.data.into_bytes();
+    let count = data.len() as u32;
+    let committed = match args.stable {
+        StableHow::Unstable => StableHow::Unstable,
+        StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
+    };
+    cx.transaction(file.volume).await?;
+    match committed {
+        StableHow::Unstable => cx.will_write_unstable(),
+        _ => cx.will_change(),
+    }
+    match cx.transaction(file.volume).await?.write(file, args.offset, data, authority).await {
+        // Of another kind than a regular file.
+        Err(FsError::InvalidArgument) => return Err(NfsStatus::WrongType.into()),
+        result => result?,
+    }
+    cx.server.metrics.written(count as usize);
+    Ok(WriteOk { count, committed, verifier })
+}

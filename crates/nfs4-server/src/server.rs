@@ -1,0 +1,232 @@
+//! The server: connections in, replies out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nfs4::OwnerName;
+use onc_rpc::{Call, ConnectionId, Peer, Reply, Service};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::compound;
+use crate::exports::Exports;
+use crate::file_handle::HandleKey;
+use crate::metrics::{Metrics, MetricsSnapshot};
+use crate::shared::Shared;
+use crate::state::{Grace, State, StateConfig};
+use crate::{ServerConfig, ServerError};
+
+/// How often leases and the grace period are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How long a stop waits for requests that are being run.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// An NFS server. Cheap to clone; all clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Shared,
+    /// Open connections: for callbacks, and to close them at the end.
+    peers: Mutex<HashMap<ConnectionId, Peer>>,
+    running: AtomicUsize,
+    /// Told when `running` falls to zero.
+    idle: Notify,
+    stopping: AtomicBool,
+}
+
+impl Server {
+    /// A server that begins its grace period now, if the records name clients.
+    pub async fn new(config: ServerConfig) -> Result<Server, ServerError> {
+        if !ServerConfig::LEASES.contains(&config.lease) {
+            return Err(ServerError::Lease(config.lease));
+        }
+        let length = config.server_id.len();
+        let server_id = match OwnerName::new(config.server_id) {
+            Ok(id) if length > 0 => id,
+            _ => return Err(ServerError::ServerId(length)),
+        };
+        let known = config.records.load().await?;
+        let now = config.environment.clock.monotonic();
+        let grace = Grace::new(known.into_iter().map(Into::into), now, config.lease);
+        let state = State::new(
+            StateConfig {
+                lease: config.lease,
+                courtesy: config.courtesy,
+                // Never 0, which would make state ids that look special (RFC 8881 §8.2.3).
+                instance: (config.environment.entropy.next_u64() as u32).clamp(1, u32::MAX - 1),
+                limits: config.limits,
+            },
+            grace,
+        );
+        let shared = Shared {
+            exports: Exports::new(config.exports)?,
+            handles: HandleKey::new(config.handle_key),
+            records: config.records,
+            environment: config.environment,
+            server_id,
+            lease: config.lease,
+            limits: config.limits,
+            state: Mutex::new(state),
+            metrics: Metrics::new(),
+        };
+        Ok(Server {
+            inner: Arc::new(Inner {
+                shared,
+                peers: Mutex::default(),
+                running: AtomicUsize::new(0),
+                idle: Notify::new(),
+                stopping: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// Serves every connection to `listener` until `shutdown` is cancelled, then finishes the requests that are
+    /// being run, answers them and closes all connections. Clients that come meanwhile wait for the next start.
+    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServerError> {
+        let result = tokio::select! {
+            () = shutdown.cancelled() => Ok(()),
+            result = self.accept(&listener) => result,
+            () = self.keep_house() => Ok(()),
+        };
+        drop(listener);
+        self.stop().await;
+        result
+    }
+
+    /// Everything counted so far.
+    pub fn metrics(&self) -> MetricsSnapshot {
+        let census = self.inner.shared.state.lock().census();
+        self.inner.shared.metrics.snapshot(census)
+    }
+
+    async fn accept(&self, listener: &TcpListener) -> Result<(), ServerError> {
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) if is_of_one_connection(&error) => {
+                    tracing::debug!(%error, "connection lost before it was accepted");
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let server = self.clone();
+            tokio::spawn(async move {
+                let limits = server.rpc_limits();
+                let mut id = None;
+                let opened = |peer: &Peer| {
+                    id = Some(peer.connection_id());
+                    server.inner.peers.lock().insert(peer.connection_id(), peer.clone());
+                };
+                let service = Arc::new(server.clone());
+                if let Err(error) = onc_rpc::serve_connection(stream, service, limits, opened).await {
+                    tracing::debug!(%error, "connection to a client ended");
+                }
+                if let Some(id) = id {
+                    server.inner.peers.lock().remove(&id);
+                    server.inner.shared.state.lock().connection_lost(id);
+                }
+            });
+        }
+    }
+
+    async fn keep_house(&self) {
+        loop {
+            self.inner.shared.environment.clock.sleep(TICK).await;
+            if let Err(status) = self.inner.shared.tick().await {
+                tracing::warn!(%status, "leases could not be looked after");
+            }
+        }
+    }
+
+    /// Lets running requests end, then closes.
+    async fn stop(&self) {
+        self.inner.stopping.store(true, Ordering::SeqCst);
+        let finished = async {
+            loop {
+                let idle = self.inner.idle.notified();
+                if self.inner.running.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        tokio::select! {
+            () = finished => {}
+            () = self.inner.shared.environment.clock.sleep(STOP_LIMIT) => {
+                tracing::warn!("requests were still running when the time to stop was over");
+            }
+        }
+        let peers: Vec<Peer> = self.inner.peers.lock().values().cloned().collect();
+        peers.iter().for_each(Peer::close);
+    }
+
+    fn rpc_limits(&self) -> onc_rpc::Limits {
+        let limits = &self.inner.shared.limits;
+        let defaults = onc_rpc::Limits::default();
+        onc_rpc::Limits {
+            record_bytes: limits.message_bytes as usize + (64 << 10),
+            calls: defaults.calls.max(2 * limits.slots as usize),
+            ..defaults
+        }
+    }
+}
+
+/// Whether accepting can go on: the error is of a connection that ended before it was accepted (accept(2)).
+fn is_of_one_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted | ErrorKind::TimedOut
+    )
+}
+
+#[async_trait]
+impl Service for Server {
+    async fn call(&self, call: Call, peer: &Peer) -> Reply {
+        if call.program != nfs4::PROGRAM {
+            return Reply::ProgramUnavailable;
+        }
+        if call.version != nfs4::VERSION {
+            return Reply::ProgramMismatch { low: nfs4::VERSION, high: nfs4::VERSION };
+        }
+        let _running = Running::new(&self.inner);
+        // After the count, so that a stop either sees this request or makes it wait for the next start.
+        if self.inner.stopping.load(Ordering::SeqCst) {
+            return Reply::Drop;
+        }
+        match call.procedure {
+            nfs4::PROCEDURE_NULL => Reply::Success(Vec::new()),
+            nfs4::PROCEDURE_COMPOUND => compound::handle(&self.inner.shared, call, peer).await,
+            _ => Reply::ProcedureUnavailable,
+        }
+    }
+}
+
+/// Counts a request while it runs.
+struct Running<'a> {
+    inner: &'a Inner,
+}
+
+impl Running<'_> {
+    fn new(inner: &Inner) -> Running<'_> {
+        inner.running.fetch_add(1, Ordering::SeqCst);
+        Running { inner }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if self.inner.running.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.inner.idle.notify_waiters();
+        }
+    }
+}

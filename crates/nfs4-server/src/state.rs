@@ -1,0 +1,169 @@
+//! Clients, sessions, opens and locks: one synchronous, deterministic state machine.
+//!
+//! It does no I/O and reads no clock: the time comes with each call, and what has to be durable is named in the
+//! result for the caller to store first. Each file holds one noun and cites the paragraph it follows.
+//! Whatever a compound changes here is written into an [`UndoLog`], so that the compound can be taken back and
+//! run again when its file-system transaction meets a conflict.
+
+mod client;
+mod create_session;
+mod exchange_id;
+mod expiry;
+mod grace;
+mod lock;
+mod open;
+mod range_lock;
+mod sequence;
+mod session;
+mod slot_table;
+mod state_ids;
+#[cfg(test)]
+mod tests;
+mod undo;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use file_system::FileId;
+use nfs4::{ClientId, NfsStatus, SessionId};
+
+pub(crate) use client::Principal;
+pub(crate) use create_session::CreateSession;
+pub(crate) use exchange_id::ExchangeId;
+pub(crate) use grace::Grace;
+pub(crate) use lock::{LockDenied, LockRequest, Locker};
+pub(crate) use open::{OpenRequest, Share};
+pub(crate) use range_lock::ByteRange;
+pub(crate) use sequence::{Entered, Sequence, SequenceStatus};
+pub(crate) use session::Channel;
+pub(crate) use slot_table::RequestDigest;
+pub(crate) use state_ids::{IoGrant, StateKind};
+pub(crate) use undo::UndoLog;
+
+use crate::limits::Limits;
+use client::Client;
+use lock::LockState;
+use open::Open;
+use range_lock::RangeLocks;
+use session::Session;
+
+/// Why something is not granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// For the client.
+    Status(NfsStatus),
+    /// This client is in the way, and its lease has expired: forget it ([`State::forget`], after its record is
+    /// durably gone) and try again.
+    Expired(ClientId),
+}
+
+impl From<NfsStatus> for Refusal {
+    fn from(status: NfsStatus) -> Refusal {
+        Refusal::Status(status)
+    }
+}
+
+/// What must not change while a server runs, and what makes it recognizable after a restart.
+#[derive(Clone, Debug)]
+pub(crate) struct StateConfig {
+    /// How long a client may be silent (RFC 8881 §8.3).
+    pub lease: Duration,
+    /// How long an expired client keeps its state if nobody wants it.
+    pub courtesy: Duration,
+    /// Differs from that of every other start of this server; part of client ids, session ids and state ids.
+    pub instance: u32,
+    pub limits: Limits,
+}
+
+/// Who holds a byte-range lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LockOwner {
+    pub client: ClientId,
+    pub owner: Arc<[u8]>,
+}
+
+/// Who has a file open, or has locked parts of it: the `other` of a state id is the key.
+type Other = [u8; 12];
+
+enum Held {
+    Open(Open),
+    Lock(LockState),
+}
+
+/// What is held of one file.
+#[derive(Debug, Default)]
+struct FileState {
+    opens: Vec<Other>,
+    ranges: RangeLocks<LockOwner>,
+}
+
+/// All of it.
+pub(crate) struct State {
+    config: StateConfig,
+    clients: HashMap<ClientId, Client>,
+    sessions: HashMap<SessionId, Session>,
+    held: HashMap<Other, Held>,
+    files: HashMap<FileId, FileState>,
+    grace: Grace,
+    /// Counts client ids, session ids and state ids that were given out.
+    issued: u64,
+    /// Bytes that the reply caches of all sessions may grow to.
+    reply_cache_bytes: u64,
+}
+
+impl State {
+    /// No clients yet; `grace` says who may come back.
+    pub fn new(config: StateConfig, grace: Grace) -> State {
+        State {
+            config,
+            clients: HashMap::new(),
+            sessions: HashMap::new(),
+            held: HashMap::new(),
+            files: HashMap::new(),
+            grace,
+            issued: 0,
+            reply_cache_bytes: 0,
+        }
+    }
+
+    fn issue(&mut self) -> u64 {
+        self.issued += 1;
+        self.issued
+    }
+
+    fn client(&self, id: ClientId) -> Result<&Client, NfsStatus> {
+        self.clients.get(&id).ok_or(NfsStatus::StaleClientId)
+    }
+
+    fn client_mut(&mut self, id: ClientId) -> Result<&mut Client, NfsStatus> {
+        self.clients.get_mut(&id).ok_or(NfsStatus::StaleClientId)
+    }
+
+    /// How much there is: clients, sessions, opens and lock-owner states.
+    pub fn census(&self) -> Census {
+        let opens = self.held.values().filter(|held| matches!(held, Held::Open(_))).count();
+        Census {
+            clients: self.clients.len(),
+            sessions: self.sessions.len(),
+            opens,
+            lock_owners: self.held.len() - opens,
+            in_grace: self.grace.is_active(),
+        }
+    }
+}
+
+/// How much state there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Clients, confirmed or not.
+    pub clients: usize,
+    /// Sessions.
+    pub sessions: usize,
+    /// Opens.
+    pub opens: usize,
+    /// Lock-owners with a state id.
+    pub lock_owners: usize,
+    /// Whether the grace period lasts.
+    pub in_grace: bool,
+}

@@ -1,0 +1,98 @@
+//! What the server knows of one client.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs4::{ClientId, NfsStatus, SessionId, Verifier};
+
+use super::create_session::SessionGrant;
+use super::{Other, State};
+
+/// Who a request comes from, as far as ownership of a client id goes (RFC 8881 §2.4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Principal {
+    /// AUTH_NONE.
+    Nobody,
+    /// AUTH_SYS with this user.
+    Unix(u32),
+}
+
+/// One incarnation of a client: an owner id with one verifier.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub id: ClientId,
+    pub owner: Arc<[u8]>,
+    pub verifier: Verifier,
+    pub principal: Principal,
+    /// By a CREATE_SESSION (RFC 8881 §18.36.4, phase 3).
+    pub confirmed: bool,
+    /// When it was last heard of.
+    pub renewed: Duration,
+    /// The sequence of the newest CREATE_SESSION, and its result (RFC 8881 §18.36.4, phase 2).
+    pub create_sequence: u32,
+    pub create_result: Option<Result<SessionGrant, NfsStatus>>,
+    pub sessions: Vec<SessionId>,
+    /// Whether it has sent RECLAIM_COMPLETE.
+    pub reclaim_complete: bool,
+    /// State ids of its opens and lock-owners.
+    pub held: HashSet<Other>,
+    pub opens: usize,
+}
+
+impl Client {
+    /// Whether there is nothing that others could want.
+    pub fn holds_nothing(&self) -> bool {
+        self.held.is_empty()
+    }
+}
+
+impl State {
+    /// The confirmed incarnation of an owner, and the one that waits for its CREATE_SESSION.
+    pub(super) fn incarnations(&self, owner: &[u8]) -> (Option<ClientId>, Option<ClientId>) {
+        let find = |confirmed| {
+            self.clients
+                .values()
+                .find(|client| client.confirmed == confirmed && *client.owner == *owner)
+                .map(|client| client.id)
+        };
+        (find(true), find(false))
+    }
+
+    /// Whether the lease has run out (RFC 8881 §8.3). A client is not expired while a request of it is run.
+    pub(super) fn is_expired(&self, id: ClientId, now: Duration) -> bool {
+        self.clients.get(&id).is_none_or(|client| {
+            now > client.renewed + self.config.lease
+                && !client.sessions.iter().any(|id| self.sessions.get(id).is_some_and(|s| s.slots.is_busy()))
+        })
+    }
+
+    /// DESTROY_CLIENTID (RFC 8881 §18.50). Returns the owner whose record is to be removed, if there may be one.
+    pub fn destroy_client(&mut self, id: ClientId) -> Result<Option<Arc<[u8]>>, NfsStatus> {
+        let client = self.client(id)?;
+        if !client.sessions.is_empty() || !client.holds_nothing() {
+            return Err(NfsStatus::ClientIdBusy);
+        }
+        let owner = self.record_of(id);
+        if let Some(owner) = &owner {
+            self.grace.done(owner);
+        }
+        self.drop_client(id);
+        Ok(owner)
+    }
+
+    /// Whether RECLAIM_COMPLETE is in order (RFC 8881 §18.51.3); its record must be durable before
+    /// [`State::reclaim_complete`].
+    pub fn check_reclaim_complete(&self, id: ClientId) -> Result<Arc<[u8]>, NfsStatus> {
+        let client = self.client(id)?;
+        if client.reclaim_complete { Err(NfsStatus::CompleteAlready) } else { Ok(client.owner.clone()) }
+    }
+
+    /// RECLAIM_COMPLETE: from now on this client gets new state, and nothing by reclaim.
+    pub fn reclaim_complete(&mut self, id: ClientId) -> Result<(), NfsStatus> {
+        let owner = self.check_reclaim_complete(id)?;
+        self.grace.done(&owner);
+        self.client_mut(id)?.reclaim_complete = true;
+        Ok(())
+    }
+}

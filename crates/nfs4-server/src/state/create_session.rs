@@ -1,0 +1,163 @@
+//! CREATE_SESSION (RFC 8881 §18.36).
+
+use std::time::Duration;
+
+use nfs4::{ClientId, NfsStatus, SessionId};
+use onc_rpc::ConnectionId;
+
+use super::session::{Channel, Session};
+use super::slot_table::SlotTable;
+use super::{Principal, Refusal, State};
+
+/// A compound of SEQUENCE, PUTFH and one small operation must fit.
+const SMALLEST_MESSAGE: u32 = 512;
+
+/// Bytes that every slot may keep, however little the client asks for: a SEQUENCE and an error.
+const SMALLEST_CACHED: u32 = 256;
+
+/// The arguments that matter for state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CreateSession {
+    pub client: ClientId,
+    pub sequence: u32,
+    pub principal: Principal,
+    pub fore: Channel,
+    pub back: Channel,
+    /// The connection to use as back channel, if the client wants that (`CREATE_SESSION4_FLAG_CONN_BACK_CHAN`).
+    pub back_channel: Option<ConnectionId>,
+    /// RPC program for callbacks.
+    pub callback_program: u32,
+}
+
+/// The result that state determines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SessionGrant {
+    pub session: SessionId,
+    pub sequence: u32,
+    pub fore: Channel,
+    pub back: Channel,
+    /// Whether the connection became the back channel.
+    pub back_channel: bool,
+}
+
+impl State {
+    /// The four phases of RFC 8881 §18.36.4.
+    pub fn create_session(&mut self, request: &CreateSession, now: Duration) -> Result<SessionGrant, Refusal> {
+        // Phase 1: the client's record.
+        let client = self.client(request.client)?;
+
+        // Phase 2: the sequence.
+        if request.sequence == client.create_sequence {
+            return match &client.create_result {
+                Some(result) => result.map_err(Refusal::Status),
+                None => Err(NfsStatus::SeqMisordered.into()),
+            };
+        }
+        if request.sequence != client.create_sequence.wrapping_add(1) {
+            return Err(NfsStatus::SeqMisordered.into());
+        }
+
+        // Phase 3: confirmation.
+        let owner = client.owner.clone();
+        if !client.confirmed {
+            if client.principal != request.principal {
+                return Err(NfsStatus::ClidInUse.into());
+            }
+            if let (Some(former), _) = self.incarnations(&owner) {
+                // The client restarted: what its former incarnation held is released (§18.35.4, case 5).
+                self.drop_client(former);
+            }
+        }
+
+        // Phase 4: the session. A refusal is remembered like a success.
+        let result = self.grant_session(request);
+        let client = self.client_mut(request.client)?;
+        client.create_sequence = request.sequence;
+        client.create_result = Some(result);
+        if result.is_ok() {
+            client.confirmed = true;
+            client.renewed = now;
+        }
+        result.map_err(Refusal::Status)
+    }
+
+    fn grant_session(&mut self, request: &CreateSession) -> Result<SessionGrant, NfsStatus> {
+        let limits = self.config.limits;
+        if self.client(request.client)?.sessions.len() >= limits.sessions_per_client {
+            return Err(NfsStatus::NoSpc);
+        }
+        let fore = negotiate_fore(&request.fore, limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes), &limits)?;
+        let back = negotiate_back(&request.back);
+
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&self.config.instance.to_be_bytes());
+        id[4..12].copy_from_slice(&request.client.0.to_be_bytes());
+        // The counter keeps ids of one instance apart as long as a session that is 2^32 ids old is gone.
+        id[12..].copy_from_slice(&(self.issue() as u32).to_be_bytes());
+        let session = SessionId(id);
+
+        self.reply_cache_bytes += fore.cache_bytes();
+        self.sessions.insert(
+            session,
+            Session {
+                client: request.client,
+                slots: SlotTable::new(fore.slots),
+                fore,
+                back,
+                wants_back_channel: request.back_channel.is_some(),
+                back_channels: request.back_channel.into_iter().collect(),
+                callback_program: request.callback_program,
+            },
+        );
+        self.client_mut(request.client)?.sessions.push(session);
+        Ok(SessionGrant {
+            session,
+            sequence: request.sequence,
+            fore,
+            back,
+            back_channel: request.back_channel.is_some(),
+        })
+    }
+}
+
+/// At most what is asked for and what the limits allow (RFC 8881 §18.36.3).
+fn negotiate_fore(asked: &Channel, cache_left: u64, limits: &crate::Limits) -> Result<Channel, NfsStatus> {
+    if asked.max_request < SMALLEST_MESSAGE || asked.max_response < SMALLEST_MESSAGE {
+        return Err(NfsStatus::TooSmall);
+    }
+    if asked.slots == 0 || asked.operations == 0 {
+        return Err(NfsStatus::Inval);
+    }
+    let max_response = asked.max_response.min(limits.message_bytes);
+    let cached = asked.max_response_cached.min(limits.cached_reply_bytes).min(max_response);
+    let affordable = cache_left / u64::from(cached.max(SMALLEST_CACHED));
+    let slots = u64::from(asked.slots.min(limits.slots)).min(affordable);
+    if slots == 0 {
+        return Err(NfsStatus::NoSpc);
+    }
+    Ok(Channel {
+        max_request: asked.max_request.min(limits.message_bytes),
+        max_response,
+        max_response_cached: cached,
+        operations: asked.operations.min(limits.operations),
+        slots: slots as u32,
+    })
+}
+
+/// The client's limits hold on the back channel; we need little.
+fn negotiate_back(asked: &Channel) -> Channel {
+    Channel {
+        max_request: asked.max_request.min(64 << 10),
+        max_response: asked.max_response.min(64 << 10),
+        max_response_cached: asked.max_response_cached.min(64 << 10),
+        operations: asked.operations.min(16),
+        slots: asked.slots.min(16),
+    }
+}
+
+impl Channel {
+    /// What the slots may keep in all.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        u64::from(self.slots) * u64::from(self.max_response_cached.max(SMALLEST_CACHED))
+    }
+}

@@ -1,0 +1,65 @@
+//! The end of clients: leases that ran out (RFC 8881 §8.3, §8.4.3).
+//!
+//! An expired client keeps what it has until somebody else wants it, or for the courtesy time; it then loses
+//! everything at once, and finds out by `NFS4ERR_BADSESSION`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs4::ClientId;
+
+use super::{Held, State};
+
+impl State {
+    /// Clients to forget now.
+    pub fn overdue(&self, now: Duration) -> Vec<ClientId> {
+        let overdue = self.clients.values().filter(|client| {
+            let keep = if client.holds_nothing() { Duration::ZERO } else { self.config.courtesy };
+            now > client.renewed + self.config.lease + keep && self.is_expired(client.id, now)
+        });
+        overdue.map(|client| client.id).collect()
+    }
+
+    /// The owner whose durable record has to be removed before this client is forgotten: after a restart it must
+    /// not reclaim what somebody else may have by then (RFC 8881 §8.4.3). `None` for an incarnation that was
+    /// never confirmed, so that it does not take the record of the confirmed one with it.
+    pub fn record_of(&self, id: ClientId) -> Option<Arc<[u8]>> {
+        self.clients.get(&id).filter(|client| client.confirmed).map(|client| client.owner.clone())
+    }
+
+    /// Drops a client with everything it has, if its lease is still expired; says whether it is gone.
+    pub fn forget(&mut self, id: ClientId, now: Duration) -> bool {
+        let expired = self.is_expired(id, now);
+        if expired {
+            self.drop_client(id);
+        }
+        expired
+    }
+
+    /// Clients that the grace period has been waiting for too long; see [`State::end_grace`].
+    pub fn late_reclaimers(&self, now: Duration) -> Vec<Arc<[u8]>> {
+        self.grace.is_over_due(now)
+    }
+
+    /// Ends the grace period. Only after the records of [`State::late_reclaimers`] are durably gone.
+    pub fn end_grace(&mut self) {
+        self.grace.end();
+    }
+
+    pub(super) fn longest_expired(&self, now: Duration) -> Option<ClientId> {
+        let expired = self.clients.values().filter(|client| self.is_expired(client.id, now));
+        expired.min_by_key(|client| (client.renewed, client.id)).map(|client| client.id)
+    }
+
+    pub(super) fn drop_client(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let (sessions, held) = (client.sessions.clone(), client.held.clone());
+        sessions.into_iter().for_each(|session| self.drop_session(session));
+        for other in held {
+            if matches!(self.held.get(&other), Some(Held::Open(_))) {
+                self.drop_open(&other);
+            }
+        }
+        self.clients.remove(&id);
+    }
+}

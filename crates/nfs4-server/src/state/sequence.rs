@@ -1,0 +1,96 @@
+//! SEQUENCE (RFC 8881 §18.46): the door every ordinary compound comes through.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nfs4::{ClientId, NfsStatus, SessionId};
+
+use super::session::Channel;
+use super::slot_table::{Admission, RequestDigest};
+use super::State;
+
+/// `SEQ4_STATUS_CB_PATH_DOWN`.
+const CB_PATH_DOWN: u32 = 0x1;
+/// `SEQ4_STATUS_CB_PATH_DOWN_SESSION`.
+const CB_PATH_DOWN_SESSION: u32 = 0x200;
+
+/// The arguments, and the size of the whole compound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequence {
+    pub session: SessionId,
+    pub slot: u32,
+    pub sequence: u32,
+    pub digest: RequestDigest,
+    /// Operations of the compound.
+    pub operations: usize,
+    /// Bytes of the request, RPC header included.
+    pub request_bytes: usize,
+}
+
+/// What the result of SEQUENCE tells the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SequenceStatus {
+    pub highest_slot: u32,
+    pub flags: u32,
+}
+
+/// What is to be done with the compound.
+#[derive(Debug)]
+pub(crate) enum Entered {
+    /// Run it and call [`State::leave`].
+    Run { client: ClientId, channel: Channel, status: SequenceStatus },
+    /// Send this.
+    Replay(Bytes),
+    /// Answer the operation behind SEQUENCE with `NFS4ERR_RETRY_UNCACHED_REP`.
+    Uncached { status: SequenceStatus },
+}
+
+impl State {
+    /// Admits a compound and renews the lease (RFC 8881 §8.3, §18.46.3).
+    pub fn enter(&mut self, request: &Sequence, now: Duration) -> Result<Entered, NfsStatus> {
+        let session = self.sessions.get_mut(&request.session).ok_or(NfsStatus::BadSession)?;
+        let channel = session.fore;
+        // These two leave the slot as it is (§18.46.3, the errors that do not bump the sequence).
+        if request.request_bytes > channel.max_request as usize {
+            return Err(NfsStatus::ReqTooBig);
+        }
+        if request.operations > channel.operations as usize {
+            return Err(NfsStatus::TooManyOps);
+        }
+        let admission = session.slots.admit(request.slot, request.sequence, request.digest)?;
+        let client = session.client;
+        let status = SequenceStatus { highest_slot: session.slots.highest(), flags: 0 };
+        let status = SequenceStatus { flags: self.status_flags(request.session, client), ..status };
+        self.client_mut(client)?.renewed = now;
+        Ok(match admission {
+            Admission::New => Entered::Run { client, channel, status },
+            Admission::Replay(reply) => Entered::Replay(reply),
+            Admission::ReplayUncached => Entered::Uncached { status },
+        })
+    }
+
+    /// The compound is done; `reply` is kept for retries. The session may be gone meanwhile.
+    pub fn leave(&mut self, session: SessionId, slot: u32, reply: Option<Bytes>, now: Duration) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.slots.finish(slot, reply);
+            if let Some(client) = self.clients.get_mut(&session.client) {
+                client.renewed = now;
+            }
+        }
+    }
+
+    /// `sr_status_flags`: the path for callbacks is down when none of the connections it was bound to is left.
+    fn status_flags(&self, id: SessionId, client: ClientId) -> u32 {
+        let down = |id: &SessionId| {
+            self.sessions.get(id).is_some_and(|s| s.wants_back_channel && s.back_channels.is_empty())
+        };
+        let mut flags = 0;
+        if down(&id) {
+            flags |= CB_PATH_DOWN_SESSION;
+            if self.clients.get(&client).is_some_and(|client| client.sessions.iter().all(down)) {
+                flags |= CB_PATH_DOWN;
+            }
+        }
+        flags
+    }
+}

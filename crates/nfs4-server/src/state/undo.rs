@@ -1,0 +1,91 @@
+//! Taking back what a compound did to the state (decision D1).
+
+use super::lock::LockState;
+use super::open::{RemovedOpen, Share, ShareHistory};
+use super::range_lock::Held as HeldRange;
+use super::{Held, LockOwner, Other, State};
+
+/// One change, with what it takes to reverse it.
+pub(super) enum Undo {
+    /// A new open.
+    Opened(Other),
+    /// Another share for an open; `seqid` is the one it got.
+    Reshared { other: Other, before: (Share, ShareHistory, u32), seqid: u32 },
+    /// An open was closed, with its locks.
+    Closed(Box<RemovedOpen>),
+    /// A new lock-owner state.
+    LockOwnerMade(Other),
+    /// A lock-owner state without locks was freed.
+    LockOwnerFreed(Other, LockState),
+    /// Locked ranges changed; `seqid` is the one the state got.
+    Ranges { other: Other, before: Vec<HeldRange<LockOwner>>, seqid_before: u32, seqid: u32 },
+}
+
+/// What a compound changed, in order.
+#[derive(Default)]
+pub(crate) struct UndoLog(Vec<Undo>);
+
+impl UndoLog {
+    pub(super) fn push(&mut self, entry: Undo) {
+        self.0.push(entry);
+    }
+
+    /// The changes stand.
+    pub fn keep(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl State {
+    /// Reverses the changes, newest first. What another compound changed since is left alone, and a lock that
+    /// was given up is not taken back from somebody who got it meanwhile.
+    pub fn roll_back(&mut self, log: &mut UndoLog) {
+        while let Some(entry) = log.0.pop() {
+            match entry {
+                Undo::Opened(other) => self.drop_open(&other),
+                Undo::Reshared { other, before, seqid } => {
+                    if let Some(Held::Open(open)) = self.held.get_mut(&other)
+                        && open.seqid == seqid
+                    {
+                        (open.share, open.history, open.seqid) = before;
+                    }
+                }
+                Undo::Closed(removed) => self.reopen(*removed),
+                Undo::LockOwnerMade(other) => drop(self.remove_lock_state(&other)),
+                Undo::LockOwnerFreed(other, lock) => self.insert_lock_state(other, lock),
+                Undo::Ranges { other, before, seqid_before, seqid } => {
+                    if let Some(Held::Lock(lock)) = self.held.get_mut(&other)
+                        && lock.seqid == seqid
+                    {
+                        lock.seqid = seqid_before;
+                        let (file, owner) = (lock.file, lock.owner.clone());
+                        self.files.entry(file).or_default().ranges.restore(&owner, before);
+                        self.tidy_file(file);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reopen(&mut self, removed: RemovedOpen) {
+        let RemovedOpen { other, mut open, locks } = removed;
+        // A client that is gone meanwhile gets nothing back.
+        if !self.clients.contains_key(&open.client) {
+            return;
+        }
+        open.locks.clear();
+        self.insert_open(other, open);
+        for (other, lock, ranges) in locks {
+            let (file, owner) = (lock.file, lock.owner.clone());
+            self.insert_lock_state(other, lock);
+            if !ranges.is_empty() {
+                self.files.entry(file).or_default().ranges.restore(&owner, ranges);
+            }
+        }
+    }
+}
