@@ -11,7 +11,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteO
     let file = cx.current_file(NfsStatus::IsDir)?;
     let authority = cx.authority(args.state_id, file, true).await?;
     let verifier = Verifier(cx.file_system(file.volume)?.write_verifier());
-    let data = args.data.into_bytes();
+    let data = args.data;
     let count = data.len() as u32;
     let committed = match args.stable {
         StableHow::Unstable => StableHow::Unstable,

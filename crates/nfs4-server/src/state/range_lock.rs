@@ -16,8 +16,8 @@ impl ByteRange {
         match length {
             0 => Err(NfsStatus::Inval),
             u64::MAX => Ok(ByteRange { first: offset, last: u64::MAX }),
-            _ => match offset.checked_add(length - 1) {
-                Some(last) => Ok(ByteRange { first: offset, last }),
+            _ => match offset.checked_add(length) {
+                Some(end) => Ok(ByteRange { first: offset, last: end - 1 }),
                 None => Err(NfsStatus::Inval),
             },
         }

@@ -1,0 +1,143 @@
+//! The state machine, paragraph by paragraph.
+
+mod clients;
+mod locks;
+mod opens;
+mod restarts;
+mod sessions;
+mod undo;
+
+use std::time::Duration;
+
+use file_system::{FileId, OpenReference};
+use ids::{GatewayId, ObjectId, ObjectNumber, VolumeId};
+use nfs4::{ClientId, NfsStatus, SessionId, StateId, Verifier};
+use onc_rpc::ConnectionId;
+
+use super::exchange_id::Exchanged;
+use super::*;
+use crate::Limits;
+
+const LEASE: Duration = Duration::from_secs(90);
+const COURTESY: Duration = Duration::from_secs(1000);
+const USER: Principal = Principal::Unix(1000);
+
+/// A state machine with a clock of its own and short ways to call it.
+struct World {
+    state: State,
+    now: Duration,
+    undo: UndoLog,
+}
+
+fn world() -> World {
+    world_with(Limits::default(), &[])
+}
+
+fn world_with(limits: Limits, known: &[&str]) -> World {
+    let config = StateConfig { lease: LEASE, courtesy: COURTESY, instance: 7, limits };
+    let known = known.iter().map(|owner| owner.as_bytes().into());
+    let grace = Grace::new(known, Duration::ZERO, LEASE);
+    World { state: State::new(config, grace), now: Duration::ZERO, undo: UndoLog::default() }
+}
+
+fn file(number: u128) -> FileId {
+    FileId { volume: VolumeId(1), object: ObjectId { creator: GatewayId(1), number: ObjectNumber(number) } }
+}
+
+fn channel() -> Channel {
+    Channel { max_request: 1 << 20, max_response: 1 << 20, max_response_cached: 4096, operations: 16, slots: 8 }
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStatus {
+    match result {
+        Err(Refusal::Status(status)) => status,
+        other => panic!("{other:?} instead of a status"),
+    }
+}
+
+impl World {
+    fn exchange(&mut self, owner: &str, verifier: u8, principal: Principal, update: bool) -> Result<Exchanged, Refusal> {
+        let request = ExchangeId { owner: owner.as_bytes(), verifier: Verifier([verifier; 8]), principal, update };
+        self.state.exchange_id(&request, self.now)
+    }
+
+    fn create_session_as(
+        &mut self,
+        client: ClientId,
+        sequence: u32,
+        principal: Principal,
+    ) -> Result<create_session::SessionGrant, Refusal> {
+        let request = CreateSession {
+            client,
+            sequence,
+            principal,
+            fore: channel(),
+            back: channel(),
+            back_channel: Some(ConnectionId(1)),
+            callback_program: 0x4000_0000,
+        };
+        self.state.create_session(&request, self.now)
+    }
+
+    /// A confirmed client that has not sent RECLAIM_COMPLETE.
+    fn connect(&mut self, owner: &str) -> (ClientId, SessionId) {
+        let exchanged = self.exchange(owner, 1, USER, false).unwrap();
+        let grant = self.create_session_as(exchanged.client, exchanged.sequence, USER).unwrap();
+        (exchanged.client, grant.session)
+    }
+
+    /// A client that can open files.
+    fn client(&mut self, owner: &str) -> ClientId {
+        let (client, _) = self.connect(owner);
+        self.state.reclaim_complete(client).unwrap();
+        client
+    }
+
+    fn enter(&mut self, session: SessionId, slot: u32, sequence: u32) -> Result<Entered, NfsStatus> {
+        let request = Sequence { session, slot, sequence, digest: [0; 16], operations: 2, request_bytes: 100 };
+        self.state.enter(&request, self.now)
+    }
+
+    fn open(&mut self, client: ClientId, owner: &str, number: u128, access: u32, deny: u32) -> Result<StateId, Refusal> {
+        self.claim(client, owner, number, Share { access, deny }, false)
+    }
+
+    fn claim(
+        &mut self,
+        client: ClientId,
+        owner: &str,
+        number: u128,
+        share: Share,
+        reclaim: bool,
+    ) -> Result<StateId, Refusal> {
+        let request = OpenRequest { client, owner: owner.as_bytes(), file: file(number), share, reclaim };
+        self.state.open(&request, || OpenReference::new(()), self.now, &mut self.undo)
+    }
+
+    fn lock(
+        &mut self,
+        client: ClientId,
+        locker: Locker,
+        number: u128,
+        (offset, length): (u64, u64),
+        exclusive: bool,
+    ) -> Result<Result<StateId, LockDenied>, Refusal> {
+        let range = ByteRange::new(offset, length).unwrap();
+        let request = LockRequest { client, file: file(number), locker, range, exclusive, reclaim: false };
+        self.state.lock(&request, self.now, &mut self.undo)
+    }
+
+    fn unlock(&mut self, client: ClientId, id: StateId, number: u128, offset: u64, length: u64) -> StateId {
+        let range = ByteRange::new(offset, length).unwrap();
+        self.state.unlock(client, &id, file(number), range, &mut self.undo).unwrap()
+    }
+
+    fn io(&self, client: ClientId, id: StateId, number: u128, write: bool) -> Result<IoGrant, Refusal> {
+        self.state.check_io(client, &id, file(number), write, self.now)
+    }
+
+    /// Lets the leases of everybody run out.
+    fn outlast_leases(&mut self) {
+        self.now += LEASE + Duration::from_secs(1);
+    }
+}
