@@ -32,10 +32,11 @@ macro_rules! attributes {
             }
 
             /// The name in the RFC, without `fattr4_`.
-            pub const fn name(self) -> &'static str {
-                match self {
+            pub fn name(self) -> &'static str {
+                let field = match self {
                     $(Attribute::$name => stringify!($field),)*
-                }
+                };
+                field.strip_prefix("r#").unwrap_or(field)
             }
         }
 

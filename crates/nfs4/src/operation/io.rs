@@ -49,8 +49,8 @@ pub struct WriteArgs {
     pub offset: u64,
     /// How safe the data must be before the reply.
     pub stable: StableHow,
-    /// The data: decoded as a slice of the request, several pieces possible when sent.
-    pub data: Payload,
+    /// The data; when decoded a slice of the request, never copied.
+    pub data: Bytes,
 }
 
 /// What WRITE returns (`WRITE4resok`).
