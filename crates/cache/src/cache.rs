@@ -28,7 +28,7 @@ const LEAST_DISK: u64 = 1 << 20;
 /// The cache of one node. Cheap to clone; all clones are the same cache.
 #[derive(Clone)]
 pub struct Cache {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -55,6 +55,15 @@ impl Cache {
         if config.disk > 0 && config.disk < LEAST_DISK {
             return Err(CacheError::Config("the disk tier must have at least 1 MiB, or be off (0)"));
         }
+        Cache::build(config, environment, node_key)
+    }
+
+    /// As [`Cache::open`], with budgets as small as a test likes.
+    pub(crate) fn build(
+        config: &CacheConfig,
+        environment: &Environment,
+        node_key: NodeKey,
+    ) -> Result<Cache, CacheError> {
         let stats = Arc::new(Stats::default());
         let disk = DiskTier::open(config, environment, node_key, Arc::clone(&stats))?;
         let clean = Arc::new(Clean::new(config.clean_memory(), disk, Arc::clone(&stats)));

@@ -42,7 +42,9 @@ impl ExtentMap {
             return;
         }
         let mut at = self.first_start(&range);
-        while let Some((start, extent)) = self.extents.range_mut(at..range.end).next() {
+        while at < range.end
+            && let Some((start, extent)) = self.extents.range_mut(at..range.end).next()
+        {
             let start = *start;
             let end = extent.end;
             at = end;

@@ -56,6 +56,8 @@ mod readahead;
 mod region;
 mod snapshot;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod zeros;
 
 pub use block_key::FileKey;

@@ -46,6 +46,9 @@ pub(crate) struct Location {
     pub length: u32,
 }
 
+/// The blocks of a finished region.
+pub(crate) type Index = Vec<(BlockKey, Location)>;
+
 /// The region being filled, and what will be its index.
 pub(crate) struct OpenRegion {
     pub region: Arc<Region>,
@@ -131,11 +134,7 @@ impl OpenRegion {
 
 impl Region {
     /// Opens a finished region and gives its index. An error means that the file is of no use.
-    pub fn open(
-        disk: &dyn Disk,
-        path: &Path,
-        node_key: &NodeKey,
-    ) -> io::Result<(Arc<Region>, Vec<(BlockKey, Location)>)> {
+    pub fn open(disk: &dyn Disk, path: &Path, node_key: &NodeKey) -> io::Result<(Arc<Region>, Index)> {
         let file = disk.open(path, false)?;
         let mut header = [0; HEADER as usize];
         file.read_exact_at(&mut header, 0)?;

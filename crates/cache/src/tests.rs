@@ -1,0 +1,9 @@
+//! Tests that need the cache as a whole.
+
+mod budget;
+mod clean_tier;
+mod disk_tier;
+mod model;
+mod single_flight;
+mod world;
+mod write_back;
