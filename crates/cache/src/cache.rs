@@ -19,7 +19,7 @@ use crate::readahead::Readahead;
 use crate::stats::Stats;
 use crate::{
     BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
-    ReadPlan, ReadRequest, Scope, Selection, Stored, Usage,
+    ReadPlan, ReadRequest, Scope, Selection, StagedBlock, Stored, Usage,
 };
 
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -136,7 +136,14 @@ impl Cache {
         }
     }
 
-    /// Takes a block version that has just been stored, or learnt otherwise. Only when the transaction that
+    /// Takes a block version that is stored and about to be committed, into memory at first.
+    pub fn stage(&self, file: FileKey, block: BlockIndex, version: Version, content: Bytes) -> StagedBlock {
+        let block = BlockKey { file, block, version };
+        self.inner.clean.insert_in_memory(block, content.clone());
+        StagedBlock { clean: Arc::clone(&self.inner.clean), block, content: Some(content) }
+    }
+
+    /// Takes a committed block version. Only when the transaction that
     /// committed the version is durable: the disk tier outlives a crash, and the version number might be used again.
     pub fn insert(&self, file: FileKey, block: BlockIndex, version: Version, content: Bytes) {
         self.inner.clean.insert(BlockKey { file, block, version }, content);

@@ -46,10 +46,22 @@ impl Clean {
     }
 
     pub fn insert(&self, block: BlockKey, bytes: Bytes) {
-        if let Some(disk) = &self.disk {
-            disk.insert(block, bytes.clone());
-        }
+        self.insert_on_disk(block, bytes.clone());
         self.memory.insert_whole(block, bytes);
+    }
+
+    pub fn insert_in_memory(&self, block: BlockKey, bytes: Bytes) {
+        self.memory.insert_whole(block, bytes);
+    }
+
+    pub fn insert_on_disk(&self, block: BlockKey, bytes: Bytes) {
+        if let Some(disk) = &self.disk {
+            disk.insert(block, bytes);
+        }
+    }
+
+    pub fn remove_from_memory(&self, block: BlockKey) {
+        self.memory.remove_whole(block);
     }
 
     pub fn memory_bytes(&self) -> u64 {

@@ -9,6 +9,7 @@ use environment::Clock;
 use ids::{BlockIndex, BlockShift, ObjectId, VolumeId};
 use journal::{Lsn, PayloadRef};
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 use tokio::sync::watch;
 
 use crate::dirty_file::DirtyFile;

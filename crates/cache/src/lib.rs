@@ -28,8 +28,8 @@
 //! # Writing back
 //!
 //! [`Cache::claim_dirty`] picks blocks, oldest first (`K52`, `K53`); [`Cache::snapshot`] fixes what is stored;
-//! the transaction that commits the new versions attaches [`DataOp::Cleaned`] for each; then
-//! [`Cache::insert`] makes the stored blocks clean entries.
+//! [`Cache::stage`] keeps it at hand as a clean block; the transaction that commits the new versions attaches
+//! [`DataOp::Cleaned`] for each; when it is durable, [`StagedBlock::keep`] lets the disk tier have them.
 //!
 //! What it is not: it knows no clouds, no metadata and no permissions. Who may read what is decided above.
 
@@ -55,6 +55,7 @@ mod read;
 mod readahead;
 mod region;
 mod snapshot;
+mod staged;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -71,5 +72,6 @@ pub use payload::PayloadStore;
 pub use queue::{DirtyBlock, Selection};
 pub use read::{ReadPlan, ReadRequest, Stored};
 pub use snapshot::BlockSnapshot;
+pub use staged::StagedBlock;
 pub use stats::Usage;
 pub use zeros::zeros;

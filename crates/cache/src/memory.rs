@@ -89,6 +89,10 @@ impl Memory {
         self.entries.insert(Key { block, part: Part::Whole }, bytes);
     }
 
+    pub fn remove_whole(&self, block: BlockKey) {
+        self.entries.remove(&Key { block, part: Part::Whole });
+    }
+
     pub fn insert_piece(&self, block: BlockKey, piece: u32, bytes: Bytes) {
         self.entries.insert(Key { block, part: Part::Piece(piece) }, bytes);
     }

@@ -83,3 +83,21 @@ async fn a_scan_does_not_wash_out_what_is_read_again_and_again() {
     }
     assert!(world.clouds.loads.load(Ordering::Relaxed) - before <= 1);
 }
+
+#[tokio::test]
+async fn a_staged_block_is_readable_at_once_and_forgotten_unless_its_commit_is_durable() {
+    let world = World::new(2 << 20, 4 << 20);
+    let staged = world.cache.stage(file(1), BlockIndex(0), Version(1), Bytes::from_static(b"first try"));
+    assert_eq!(world.read(file(1), 9, 0, 9, &[1]).await, b"first try");
+    drop(staged);
+    assert!(!world.cache.has(file(1), BlockIndex(0), Version(1)));
+
+    let staged = world.cache.stage(file(1), BlockIndex(0), Version(1), Bytes::from_static(b"second"));
+    world.cache.close().await;
+    world.cache.drop_memory();
+    assert!(!world.cache.has(file(1), BlockIndex(0), Version(1)));
+    staged.keep();
+    world.cache.close().await;
+    assert_eq!(world.read(file(1), 6, 0, 6, &[1]).await, b"second");
+    assert_eq!(world.clouds.loads.load(Ordering::Relaxed), 0);
+}

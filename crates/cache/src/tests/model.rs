@@ -175,19 +175,22 @@ impl Model {
             let content = Bytes::from(parts.concat());
             assert_eq!(content.len() as u64, length);
             self.world.store(file(1), index, version, content.clone());
-            stored.push((snapshot, index, version, content));
+            let staged = self.world.cache.stage(file(1), block.block, Version(version), content);
+            stored.push((snapshot, index, version, staged));
         }
         if let Some(meanwhile) = meanwhile {
             self.plain(*meanwhile);
         }
-        for (snapshot, index, version, content) in stored {
+        for (snapshot, index, version, staged) in stored {
             if !snapshot.is_current() {
+                // The number is free for other content.
+                self.used[index as usize] -= 1;
                 continue;
             }
             self.map[index as usize] = version;
             let (block, up_to) = (BlockIndex(index), snapshot.up_to());
             self.world.commit(DataOp::Cleaned { file: file(1), shift: SHIFT, block, up_to }, b"");
-            self.world.cache.insert(file(1), block, Version(version), content);
+            staged.keep();
             for at in index * BLOCK..((index + 1) * BLOCK).min(self.dirty.len() as u64) {
                 let byte = &mut self.dirty[at as usize];
                 *byte = byte.filter(|lsn| *lsn > up_to);

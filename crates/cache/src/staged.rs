@@ -1,0 +1,33 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::block_key::BlockKey;
+use crate::clean::Clean;
+
+/// A block version that is stored in the clouds and about to be committed. It can be read from memory at once,
+/// so that nobody has to fetch it in the moment between the commit and its durability.
+#[must_use = "a staged block is forgotten unless it is kept"]
+pub struct StagedBlock {
+    pub(crate) clean: Arc<Clean>,
+    pub(crate) block: BlockKey,
+    pub(crate) content: Option<Bytes>,
+}
+
+impl StagedBlock {
+    /// The commit is durable: the block may go to the disk tier too.
+    pub fn keep(mut self) {
+        if let Some(content) = self.content.take() {
+            self.clean.insert_on_disk(self.block, content);
+        }
+    }
+}
+
+impl Drop for StagedBlock {
+    fn drop(&mut self) {
+        // The version number may be used again, for other content.
+        if self.content.is_some() {
+            self.clean.remove_from_memory(self.block);
+        }
+    }
+}
