@@ -54,7 +54,7 @@ impl JournalConfig {
         JournalConfig {
             capacity,
             segment,
-            max_record: segment / 2,
+            max_record: segment / 4,
             headroom: 3 * segment,
             queue: 4 * segment,
             batch: segment / 4,

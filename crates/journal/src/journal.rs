@@ -29,18 +29,9 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        {
-            let mut state = self.shared.state.lock();
-            state.stop = true;
-            Shared::refuse_waiters(&mut state, &JournalError::Closed);
-        }
-        self.shared.wake_writer();
-        self.shared.files.notify_all();
+        self.shared.stop();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
-        }
-        if self.shared.config.writer == WriterKind::Thread {
-            self.shared.refuse_durable(&JournalError::Closed);
         }
     }
 }
@@ -210,6 +201,14 @@ impl Journal {
             queued: state.space.queued,
             waiting: state.space.waiting(),
         }
+    }
+
+    /// Writes what is queued and ends. Nothing can be appended afterwards; reading still works.
+    pub async fn close(&self) -> Result<(), JournalError> {
+        self.shared().stop();
+        // The sender lives as long as the journal.
+        let _ = self.shared().ended.subscribe().wait_for(|ended| *ended).await;
+        self.failed().map_or(Ok(()), Err)
     }
 
     /// Why the journal has stopped, if it has.

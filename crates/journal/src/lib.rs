@@ -21,3 +21,7 @@ pub use journal::{Journal, Usage};
 pub use record::{Appended, Attachment, Lsn, PayloadRef, Priority, Record, RecoveredAttachment, RecoveredRecord};
 pub use recovery::Recovery;
 pub use space::Reservation;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use environment::Environment;
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use seal::{NodeKey, SegmentKey};
 
 use crate::batch::{Batch, record_length};
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     /// Last durable record.
     durable: AtomicU64,
     waiters: Mutex<BTreeMap<Lsn, Vec<DurableWaiter>>>,
+    /// Becomes true when the writer has ended.
+    pub ended: watch::Sender<bool>,
 }
 
 /// Where the next batch goes, and everything on its way to the disk.
@@ -130,6 +132,7 @@ impl Shared {
             files: Condvar::new(),
             durable,
             waiters: Mutex::default(),
+            ended: watch::Sender::new(false),
         }
     }
 
@@ -306,7 +309,8 @@ impl Shared {
         }
         let (sender, receiver) = oneshot::channel();
         // The writer stores the failure before it takes this lock, so that nobody is left behind.
-        match self.state.lock().failed.clone() {
+        let failed = self.state.lock().failed.clone();
+        match failed.or(self.ended.borrow().then_some(JournalError::Closed)) {
             Some(error) => drop(sender.send(Err(error))),
             None => waiters.entry(lsn).or_default().push(sender),
         }
@@ -332,6 +336,17 @@ impl Shared {
             Shared::refuse_waiters(&mut state, &error);
         }
         self.refuse_durable(&error);
+        self.files.notify_all();
+    }
+
+    /// Lets no more in; the writer ends when everything queued is written.
+    pub(crate) fn stop(&self) {
+        {
+            let mut state = self.state.lock();
+            state.stop = true;
+            Shared::refuse_waiters(&mut state, &JournalError::Closed);
+        }
+        self.wake_writer();
         self.files.notify_all();
     }
 

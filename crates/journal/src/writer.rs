@@ -43,6 +43,14 @@ enum Work {
     Stop,
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let failed = self.shared.state.lock().failed.clone();
+        self.shared.ended.send_replace(true);
+        self.shared.refuse_durable(&failed.unwrap_or(JournalError::Closed));
+    }
+}
+
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Writer {
         Writer { shared, buffer: Vec::new() }

@@ -6,13 +6,22 @@
 
 #![deny(missing_docs)]
 
+mod applier;
+mod batch;
+mod engine;
 mod error;
 mod key;
+mod local;
 mod observer;
+mod overlay;
+mod redb_engine;
 mod store;
+mod transaction;
+mod versions;
 
 pub use error::MetaError;
 pub use journal::{Attachment, Lsn, PayloadRef, Priority};
 pub use key::{KeyBuilder, KeyReader, MAX_KEY, prefix_end};
+pub use local::{LocalConfig, LocalStore};
 pub use observer::{CommitObserver, NoObserver, PublishedAttachment, ReplayedAttachment};
 pub use store::{Committed, MetaStore, Mode, Scan, Transaction};

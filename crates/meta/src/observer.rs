@@ -35,7 +35,9 @@ pub trait CommitObserver: Send + Sync {
     /// transaction runs. May have been written back already: the metadata of the store tells.
     fn replay(&self, lsn: Lsn, attachments: Vec<ReplayedAttachment>);
 
-    /// The oldest record whose attachments are still needed; `None` when none is. The journal is trimmed below it.
+    /// The oldest record whose attachments are still needed; `None` when none is. The journal is trimmed below it
+    /// at any time, from the moment the store is open: what was replayed counts as needed until it is known not
+    /// to be.
     fn oldest_needed(&self) -> Option<Lsn>;
 }
 

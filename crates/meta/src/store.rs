@@ -13,6 +13,9 @@ pub enum Mode {
     /// From `begin` to its end no other transaction commits, so its own commit cannot conflict. The way out after
     /// a bounded number of conflicts; slow for everybody else, so keep it short.
     Exclusive,
+    /// As `Exclusive`, for work that frees journal space: may use the head-room
+    /// ([`Priority::Upkeep`]).
+    ExclusiveUpkeep,
 }
 
 /// A transactional, ordered map of byte strings. One contract for all implementations, checked by the suite in

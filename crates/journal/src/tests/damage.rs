@@ -1,0 +1,125 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::layout::{BLOCK, RUN_HEADER};
+
+/// A journal of several segments with a record in each batch; the first offset of each record's batch.
+async fn filled(disk: &MemoryDisk, records: u64) -> Vec<(u64, u32)> {
+    let (journal, _) = open(disk);
+    let mut places = Vec::new();
+    for name in 0..records {
+        let appended = append(&journal, record(name, 3000, &[4000])).await.unwrap();
+        journal.durable(appended.lsn).await.unwrap();
+        places.push((appended.refs[0].segment, appended.refs[0].offset));
+    }
+    places
+}
+
+/// The file that holds a segment, by the place of its header.
+fn file_of(disk: &MemoryDisk, segment: u64) -> PathBuf {
+    let found = disk.files().into_iter().find(|(_, bytes)| bytes[24..32] == segment.to_be_bytes());
+    found.unwrap().0
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_any_batch_but_the_last_is_reported_and_nothing_is_changed() {
+    let disk = MemoryDisk::new();
+    let places = filled(&disk, 40).await;
+    assert!(places.last().unwrap().0 >= 4, "several segments");
+    // Heads, lengths, bodies; not payloads, which are verified when they are read.
+    for &(segment, payload) in &places[..39] {
+        let head = u64::from(payload) / BLOCK * BLOCK;
+        for offset in [head, head + 63, head + 65, head + 72, head + 2000] {
+            let disk = disk.kill();
+            let path = file_of(&disk, segment);
+            disk.damage(&path, |bytes| bytes[offset as usize] ^= 4);
+            let before = disk.files();
+            let error = try_open(&disk).err().unwrap_or_else(|| panic!("segment {segment} byte {offset}"));
+            assert!(matches!(error, JournalError::Damaged { .. }), "{error}");
+            assert_eq!(disk.files(), before);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_the_last_batch_looks_torn_unless_the_journal_was_closed() {
+    let disk = MemoryDisk::new();
+    let places = filled(&disk, 5).await;
+    let (segment, payload) = places[4];
+    let flip = |disk: &MemoryDisk| disk.damage(&file_of(disk, segment), |bytes| bytes[payload as usize - 50] ^= 1);
+    let torn = disk.kill();
+    flip(&torn);
+    assert_eq!(lsns(&open(&torn).1), [1, 2, 3, 4]);
+
+    let (journal, _) = open(&disk);
+    journal.close().await.unwrap();
+    flip(&disk);
+    assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_batch_whose_payload_is_torn_was_never_durable() {
+    let disk = MemoryDisk::new();
+    let places = filled(&disk, 5).await;
+    let (segment, payload) = places[4];
+    disk.damage(&file_of(&disk, segment), |bytes| bytes[payload as usize + 3900] ^= 1);
+    let (journal, found) = open(&disk);
+    assert_eq!(lsns(&found), [1, 2, 3, 4]);
+    let lsn = append(&journal, record(9, 10, &[])).await.unwrap().lsn;
+    assert_eq!(lsn, Lsn(5));
+    journal.durable(lsn).await.unwrap();
+    assert_eq!(lsns(&open(&disk).1), [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_damaged_payload_is_reported_when_it_is_read() {
+    let disk = MemoryDisk::new();
+    let places = filled(&disk, 5).await;
+    let (segment, payload) = places[2];
+    disk.damage(&file_of(&disk, segment), |bytes| bytes[payload as usize + 10] ^= 1);
+    let (journal, found) = open(&disk);
+    let error = journal.read(found[2].attachments[0].place).await.unwrap_err();
+    assert!(matches!(error, JournalError::DamagedPayload { .. }), "{error}");
+    assert!(journal.read(found[1].attachments[0].place).await.is_ok());
+}
+
+#[tokio::test]
+async fn one_damaged_copy_of_a_header_does_no_harm_and_two_are_reported() {
+    let disk = MemoryDisk::new();
+    let places = filled(&disk, 40).await;
+    let middle = places[20].0;
+    for copies in [&[0][..], &[BLOCK], &[0, BLOCK]] {
+        let disk = disk.kill();
+        let path = file_of(&disk, middle);
+        disk.damage(&path, |bytes| copies.iter().for_each(|&copy| bytes[copy as usize + 45] ^= 1));
+        match copies.len() {
+            1 => assert_eq!(open(&disk).1.len(), 40),
+            _ => assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. }))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_segment_is_reported() {
+    use environment::Disk;
+    let disk = MemoryDisk::new();
+    let places = filled(&disk, 40).await;
+    disk.remove(&file_of(&disk, places[15].0)).unwrap();
+    assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn damage_before_a_later_run_of_the_same_segment_is_reported() {
+    let disk = MemoryDisk::new();
+    for name in 0..3 {
+        let (journal, _) = open(&disk);
+        let lsn = append(&journal, record(name, 10, &[])).await.unwrap().lsn;
+        journal.durable(lsn).await.unwrap();
+    }
+    let path = disk.files()[0].0.clone();
+    // First batch of the second run: behind header and batch of the first, and its own header. The run that marks
+    // the journal's beginning has a header and no batch.
+    let offset = RUN_HEADER + RUN_HEADER + BLOCK + RUN_HEADER;
+    disk.damage(&path, |bytes| bytes[offset as usize + 3] ^= 1);
+    assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. })));
+}

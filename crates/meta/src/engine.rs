@@ -1,0 +1,33 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use journal::Lsn;
+
+use crate::MetaError;
+
+/// One change of one key; no value removes it.
+pub(crate) type Write = (Bytes, Option<Bytes>);
+
+/// An ordered map on disk that takes changes in large batches. What it has lost in a crash comes back from the
+/// journal, so it need not be durable between checkpoints; but after a crash it must hold exactly what it
+/// held after some call of [`Engine::apply`] not older than the last durable one.
+pub(crate) trait Engine: Send + Sync {
+    /// The last transaction that is applied.
+    fn applied(&self) -> Lsn;
+
+    /// The current state, unaffected by later changes.
+    fn view(&self) -> Result<Arc<dyn View>, MetaError>;
+
+    /// Applies writes in their order and remembers that everything up to `up_to` is applied, all or none.
+    /// With `durable` this and all before it survives a crash.
+    fn apply(&self, writes: &mut dyn Iterator<Item = &Write>, up_to: Lsn, durable: bool) -> Result<(), MetaError>;
+}
+
+/// What an engine held at one moment.
+pub(crate) trait View: Send + Sync {
+    /// The value of a key.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, MetaError>;
+
+    /// Visits the rows from `start` (included) to `end` (excluded) in ascending order until `visit` returns false.
+    fn scan(&self, start: &[u8], end: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<(), MetaError>;
+}
