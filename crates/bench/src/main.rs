@@ -1,0 +1,58 @@
+//! Load over NFSv4.1 against Kurma and its peers.
+//!
+//! `kurma-bench compare` runs the same load generator against each server in turn, several times over, and writes
+//! a report in Markdown with SVG plots. Servers take turns within each repetition, so that whatever else the machine
+//! does hits all of them alike. See `docs/benchmarks.md` for how to read the report.
+
+mod compare;
+mod peer;
+mod plot;
+mod report;
+mod sample;
+mod workload;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Benchmarks of Kurma against its peers.
+#[derive(Parser)]
+#[command(name = "kurma-bench", version)]
+enum Command {
+    /// Run every workload against every server in turn and write a report
+    Compare(Compare),
+}
+
+/// What to compare.
+#[derive(clap::Args)]
+pub struct Compare {
+    /// Folder of the report
+    #[arg(long, default_value = "bench-report")]
+    out: PathBuf,
+    /// Repetitions
+    #[arg(long, default_value_t = 3)]
+    repeat: usize,
+    /// Only workloads whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Numbers of clients
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
+    clients: Vec<usize>,
+    /// Where servers keep their data; a folder on the disk to measure
+    #[arg(long, default_value = "target/bench-data")]
+    work: PathBuf,
+    /// The gateway's binary
+    #[arg(long, default_value = "target/release/kurma")]
+    kurma: PathBuf,
+    /// Divides all sizes and counts, for a quick look
+    #[arg(long, default_value_t = 1)]
+    shrink: u64,
+    /// Servers to leave out
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<String>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let Command::Compare(compare) = Command::parse();
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(compare::run(compare))
+}

@@ -1,0 +1,90 @@
+//! Servers under load: how each is started, killed and told to forget what it has cached.
+
+mod ganesha;
+mod kurma;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+pub use ganesha::{Ganesha, Names};
+pub use kurma::Kurma;
+
+/// One server.
+pub trait Peer {
+    /// Short name for tables.
+    fn name(&self) -> &'static str;
+
+    /// What an acknowledged stable write or name means here.
+    fn durability(&self) -> &'static str;
+
+    /// Starts the process on `data`; a restart finds what was there.
+    fn start(&mut self, data: &Path) -> Result<()>;
+
+    /// SIGKILL.
+    fn kill(&mut self);
+
+    /// Where it listens.
+    fn address(&self) -> SocketAddr;
+
+    /// Path of the tree to work in, from the root of the server.
+    fn export(&self) -> &'static [&'static str];
+
+    /// Process id.
+    fn pid(&self) -> u32;
+
+    /// Moves everything out of the caches that can be had again from behind, so that the next read is cold.
+    fn make_cold(&mut self) -> Result<()>;
+
+    /// Waits for work behind the scenes to end, so that it does not count against the next workload.
+    fn settle(&mut self) -> Result<()>;
+}
+
+/// A port of loopback that is free now.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// Waits until somebody listens at `address`.
+pub fn wait_for(address: SocketAddr, child: &mut Child) -> Result<()> {
+    let limit = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < limit {
+        if std::net::TcpStream::connect(address).is_ok() {
+            return Ok(());
+        }
+        if let Some(status) = child.try_wait()? {
+            bail!("the server ended with {status}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("nobody listens at {address} after 30 s")
+}
+
+/// Ends a child with SIGKILL.
+pub fn kill(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Drops the page cache of the machine.
+pub fn drop_page_cache() -> Result<()> {
+    rustix_sync();
+    std::fs::write("/proc/sys/vm/drop_caches", "3").context("dropping the page cache needs root")
+}
+
+fn rustix_sync() {
+    let _ = std::process::Command::new("sync").status();
+}
+
+/// Processor time of a process so far, user and system, in microseconds.
+pub fn cpu_micros(pid: u32) -> Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+    Ok(ticks * 10_000) // Linux counts in hundredths of a second
+}

@@ -1,0 +1,126 @@
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::{Peer, drop_page_cache, free_address, kill, wait_for};
+
+/// How the folder behind the server treats names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// As ext4 does by default: a name is in the page cache when it is acknowledged.
+    Lazy,
+    /// `chattr +D`: a name is on the disk when it is acknowledged, as RFC 8881 wants and as Kurma does.
+    Synchronous,
+}
+
+/// NFS-Ganesha with FSAL_VFS on a folder of the same disk.
+pub struct Ganesha {
+    names: Names,
+    address: SocketAddr,
+    child: Option<Child>,
+}
+
+impl Ganesha {
+    pub fn new(names: Names) -> Result<Ganesha> {
+        Ok(Ganesha { names, address: free_address()?, child: None })
+    }
+}
+
+impl Peer for Ganesha {
+    fn name(&self) -> &'static str {
+        match self.names {
+            Names::Lazy => "ganesha",
+            Names::Synchronous => "ganesha +D",
+        }
+    }
+
+    fn durability(&self) -> &'static str {
+        match self.names {
+            Names::Lazy => {
+                "stable data: fsync before the answer; names: in the page cache, lost with the power"
+            }
+            Names::Synchronous => {
+                "stable data: fsync before the answer; names: on the disk before the answer (chattr +D)"
+            }
+        }
+    }
+
+    fn start(&mut self, data: &Path) -> Result<()> {
+        let (tree, state) = (data.join("tree"), data.join("state"));
+        std::fs::create_dir_all(&tree)?;
+        std::fs::create_dir_all(&state)?;
+        if self.names == Names::Synchronous {
+            let status = Command::new("chattr").arg("+D").arg(&tree).status()?;
+            anyhow::ensure!(status.success(), "chattr +D failed on {}", tree.display());
+        }
+        let tree = std::fs::canonicalize(&tree)?;
+        let state = std::fs::canonicalize(&state)?;
+        let config = state.join("ganesha.conf");
+        std::fs::write(&config, configuration(self.address.port(), &tree, &state))?;
+        let mut child = Command::new("ganesha.nfsd")
+            .args(["-F", "-f"])
+            .arg(&config)
+            .arg("-L")
+            .arg(state.join("log"))
+            .arg("-p")
+            .arg(state.join("pid"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("ganesha.nfsd is not installed: apt-get install nfs-ganesha nfs-ganesha-vfs")?;
+        wait_for(self.address, &mut child)?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn kill(&mut self) {
+        kill(&mut self.child);
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn export(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    fn make_cold(&mut self) -> Result<()> {
+        drop_page_cache()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let _ = Command::new("sync").status();
+        Ok(())
+    }
+}
+
+impl Drop for Ganesha {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// No version 3, no rpcbind, no grace period; everything else as packaged.
+fn configuration(port: u16, tree: &Path, state: &Path) -> String {
+    format!(
+        "NFS_CORE_PARAM {{ Protocols = 4; Bind_Addr = 127.0.0.1; NFS_Port = {port}; Enable_NLM = false;
+    Enable_RQUOTA = false; Enable_UDP = none; }}
+NFS_KRB5 {{ Active_krb5 = false; }}
+NFSV4 {{ Minor_Versions = 1, 2; Graceless = true; RecoveryBackend = fs; RecoveryRoot = \"{state}\";
+    Only_Numeric_Owners = true; Delegations = false; }}
+EXPORT {{ Export_Id = 1; Path = \"{tree}\"; Pseudo = \"/\"; Protocols = 4; Transports = TCP; Access_Type = RW;
+    Squash = None; SecType = sys; FSAL {{ Name = VFS; }} }}
+LOG {{ Default_Log_Level = WARN; }}
+",
+        state = state.display(),
+        tree = tree.display()
+    )
+}
