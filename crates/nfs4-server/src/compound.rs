@@ -9,12 +9,13 @@ use file_system::{Authority, Caller, FileId, FileSystem, Mode, Transaction};
 use ids::VolumeId;
 use nfs4::{ClientId, NfsStatus, SessionId, StateId};
 use onc_rpc::ConnectionId;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 pub(crate) use request::handle;
 
 use crate::caller::Requester;
-use crate::exports::Export;
+use crate::exports::{Export, Exports};
 use crate::failure::Failure;
 use crate::file_handle::Handle;
 use crate::shared::Shared;
@@ -39,24 +40,27 @@ pub(crate) struct InSession {
     pub session: SessionId,
 }
 
-/// What operations see of the request they are part of. Transactions are not `Sync`, so it is borrowed mutably
-/// across an await.
+/// What operations see of the request they are part of.
 pub(crate) struct Compound<'a> {
     pub server: &'a Shared,
     pub requester: Requester,
     pub connection: ConnectionId,
     /// 1 or 2.
     pub minor_version: u32,
+    exports: Arc<Exports>,
     session: Option<InSession>,
     current: Place,
     saved: Place,
     mode: Mode,
-    transaction: Option<(VolumeId, Box<dyn Transaction>)>,
+    /// Never locked: the mutex makes the compound `Sync`, which a transaction need not be.
+    transaction: Option<(VolumeId, Mutex<Box<dyn Transaction>>)>,
     /// What operations did to the state since the last commit.
     pub undo: UndoLog,
     changes: Changes,
     /// Bytes that the reply may still grow by, this operation's number and status included.
     room: usize,
+    /// What to say when that is too little.
+    too_big: NfsStatus,
     /// Whether this is the last operation.
     is_last: bool,
 }
@@ -68,6 +72,7 @@ impl<'a> Compound<'a> {
             requester,
             connection,
             minor_version,
+            exports: server.exports.get(),
             session: None,
             current: Place::NOWHERE,
             saved: Place::NOWHERE,
@@ -76,6 +81,7 @@ impl<'a> Compound<'a> {
             undo: UndoLog::default(),
             changes: Changes::None,
             room: 0,
+            too_big: NfsStatus::RepTooBig,
             is_last: false,
         }
     }
@@ -149,7 +155,7 @@ impl<'a> Compound<'a> {
     }
 
     /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`.
-    pub async fn authority(&mut self, id: StateId, file: FileId, write: bool) -> Result<Authority, NfsStatus> {
+    pub async fn authority(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, NfsStatus> {
         let client = self.client()?;
         let id = self.resolve_state_id(id)?;
         let grant = self.server.with_state(|state, now| state.check_io(client, &id, file, write, now)).await?;
@@ -159,14 +165,19 @@ impl<'a> Compound<'a> {
         })
     }
 
+    /// What the pseudo root holds, as of the beginning of the request.
+    pub fn exports(&self) -> &Exports {
+        &self.exports
+    }
+
     /// The export of a volume; a handle of a volume that is no longer exported is stale.
-    pub fn export(&self, volume: VolumeId) -> Result<&'a Export, NfsStatus> {
-        self.server.exports.of_volume(volume).ok_or(NfsStatus::Stale)
+    pub fn export(&self, volume: VolumeId) -> Result<Arc<Export>, NfsStatus> {
+        self.exports.of_volume(volume).cloned().ok_or(NfsStatus::Stale)
     }
 
     /// The file system of a volume.
-    pub fn file_system(&self, volume: VolumeId) -> Result<&'a Arc<dyn FileSystem>, NfsStatus> {
-        Ok(&self.export(volume)?.file_system)
+    pub fn file_system(&self, volume: VolumeId) -> Result<Arc<dyn FileSystem>, NfsStatus> {
+        Ok(self.export(volume)?.file_system.clone())
     }
 
     /// Who makes the request, as that volume sees it.
@@ -185,11 +196,11 @@ impl<'a> Compound<'a> {
                 let export = self.export(volume)?;
                 let caller = export.caller(&self.requester.caller);
                 let transaction = export.file_system.begin(&caller, self.mode).await?;
-                self.transaction = Some((volume, transaction));
+                self.transaction = Some((volume, Mutex::new(transaction)));
             }
         }
         match &mut self.transaction {
-            Some((_, transaction)) => Ok(&mut **transaction),
+            Some((_, transaction)) => Ok(&mut **transaction.get_mut()),
             None => Err(NfsStatus::ServerFault.into()),
         }
     }
@@ -215,5 +226,10 @@ impl<'a> Compound<'a> {
     /// left for the next operation's error.
     pub fn room(&self) -> usize {
         if self.is_last { self.room } else { self.room.saturating_sub(reply::ERROR_BYTES) }
+    }
+
+    /// Why an operation fails whose smallest result needs more than [`Compound::room`].
+    pub fn reply_too_big(&self) -> NfsStatus {
+        self.too_big
     }
 }

@@ -47,3 +47,24 @@ impl Default for Limits {
         }
     }
 }
+
+impl Limits {
+    /// Bytes of the largest READ or WRITE: a power of two that leaves room for headers in a message.
+    pub fn transfer_bytes(&self) -> u32 {
+        const HEADERS: u32 = 4096;
+        let room = self.message_bytes.saturating_sub(HEADERS);
+        1 << room.max(1).ilog2()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_and_its_headers_fit_into_a_message() {
+        for (message_bytes, transfer) in [(Limits::default().message_bytes, 4 << 20), (1 << 20, 512 << 10)] {
+            assert_eq!(Limits { message_bytes, ..Limits::default() }.transfer_bytes(), transfer);
+        }
+    }
+}

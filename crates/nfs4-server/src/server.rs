@@ -14,12 +14,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::compound;
-use crate::exports::Exports;
+use crate::exports::ExportTable;
 use crate::file_handle::HandleKey;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::shared::Shared;
 use crate::state::{Grace, State, StateConfig};
-use crate::{ServerConfig, ServerError};
+use crate::{Export, ServerConfig, ServerError};
 
 /// How often leases and the grace period are looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl Server {
             grace,
         );
         let shared = Shared {
-            exports: Exports::new(config.exports)?,
+            exports: ExportTable::new(config.exports, config.environment.clock.wall())?,
             handles: HandleKey::new(config.handle_key),
             records: config.records,
             environment: config.environment,
@@ -100,6 +100,13 @@ impl Server {
         drop(listener);
         self.stop().await;
         result
+    }
+
+    /// Offers these volumes from now on. Handles of a volume that is not among them are stale until it comes back;
+    /// requests that are being run still end on it.
+    pub fn replace_exports(&self, exports: Vec<Export>) -> Result<(), ServerError> {
+        let shared = &self.inner.shared;
+        shared.exports.replace(exports, shared.environment.clock.wall())
     }
 
     /// Everything counted so far.

@@ -7,7 +7,7 @@ use environment::{Clock, Environment};
 use nfs4::{ClientId, NfsStatus, OwnerName};
 use parking_lot::Mutex;
 
-use crate::exports::Exports;
+use crate::exports::ExportTable;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
 use crate::state::{Refusal, State};
@@ -15,7 +15,7 @@ use crate::{ClientRecords, Limits};
 
 /// One per server; requests hold it by reference.
 pub(crate) struct Shared {
-    pub exports: Exports,
+    pub exports: ExportTable,
     pub handles: HandleKey,
     pub records: Arc<dyn ClientRecords>,
     pub environment: Environment,

@@ -1,7 +1,10 @@
 //! From the wire to [`SetAttributes`].
 
-use file_system::SetAttributes;
-use nfs4::{Bitmap, Fattr, NfsStatus};
+use file_system::{SetAttributes, SetTime};
+use ids::Timestamp;
+use nfs4::{Attribute, AttributeValues, Bitmap, Fattr, ModeMasked, NfsStatus, NfsTime, Utf8String};
+
+use super::supported::{SETTABLE, SUPPORTED};
 
 /// Attributes to set.
 #[derive(Clone, Debug, Default)]
@@ -12,9 +15,97 @@ pub(crate) struct ToSet {
     pub applied: Bitmap,
 }
 
-/// What a client asks for in SETATTR, CREATE or OPEN: `NFS4ERR_ATTRNOTSUPP` for an attribute that is not
-/// supported, `NFS4ERR_INVAL` for one that cannot be set or a value that makes no sense, `NFS4ERR_BADOWNER` for an
-/// owner that is not a number.
-pub(crate) fn to_set(_wanted: &Fattr) -> Result<ToSet, NfsStatus> {
-    Ok(ToSet::default())
+/// What a client asks for in CREATE or OPEN: `NFS4ERR_ATTRNOTSUPP` for an attribute that is not supported,
+/// `NFS4ERR_INVAL` for one that cannot be set or a value that makes no sense, `NFS4ERR_BADOWNER` for an owner
+/// that is not a number.
+pub(crate) fn to_set(wanted: &Fattr) -> Result<ToSet, NfsStatus> {
+    let values = decode(wanted)?;
+    let mut attributes = plain(&values)?;
+    if let Some(masked) = values.mode_set_masked {
+        attributes.mode = Some(apply(masked, 0)?);
+    }
+    if let Some(both) = values.mode_umask {
+        // There are no default ACLs here that would take the place of the umask (RFC 8275 §6).
+        attributes.mode = Some(checked_mode(both.mode)? & !both.umask);
+    }
+    Ok(ToSet { attributes, applied: wanted.bitmap })
+}
+
+/// What a client asks for in SETATTR; fails as [`to_set`]. `mode` is the present mode, needed only if
+/// `mode_set_masked` is among the wishes.
+pub(crate) fn to_change(wanted: &Fattr, mode: u32) -> Result<ToSet, NfsStatus> {
+    let values = decode(wanted)?;
+    if values.mode_umask.is_some() {
+        // Only for what is new (RFC 8275 §5).
+        return Err(NfsStatus::Inval);
+    }
+    let mut attributes = plain(&values)?;
+    if let Some(masked) = values.mode_set_masked {
+        attributes.mode = Some(apply(masked, mode)?);
+    }
+    Ok(ToSet { attributes, applied: wanted.bitmap })
+}
+
+fn decode(wanted: &Fattr) -> Result<AttributeValues, NfsStatus> {
+    if !SUPPORTED.contains_all(wanted.bitmap) {
+        return Err(NfsStatus::AttrNotSupp);
+    }
+    if !SETTABLE.contains_all(wanted.bitmap) {
+        return Err(NfsStatus::Inval);
+    }
+    const MODES: Bitmap = Attribute::set(&[Attribute::Mode, Attribute::ModeSetMasked, Attribute::ModeUmask]);
+    // RFC 8881 §6.4.1, RFC 8275 §5.
+    if (wanted.bitmap & MODES).len() > 1 {
+        return Err(NfsStatus::Inval);
+    }
+    wanted.values().map_err(|error| error.status())
+}
+
+/// All but the two indirect ways to say a mode.
+fn plain(values: &AttributeValues) -> Result<SetAttributes, NfsStatus> {
+    Ok(SetAttributes {
+        mode: values.mode.map(checked_mode).transpose()?,
+        uid: values.owner.as_ref().map(id).transpose()?,
+        gid: values.owner_group.as_ref().map(id).transpose()?,
+        size: values.size,
+        accessed: values.time_access_set.map(time_to_set).transpose()?,
+        modified: values.time_modify_set.map(time_to_set).transpose()?,
+        created: values.time_create.map(time).transpose()?,
+    })
+}
+
+fn checked_mode(mode: u32) -> Result<u32, NfsStatus> {
+    if mode & !nfs4::bits::mode::ALL == 0 { Ok(mode) } else { Err(NfsStatus::Inval) }
+}
+
+fn apply(masked: ModeMasked, mode: u32) -> Result<u32, NfsStatus> {
+    let (value, mask) = (checked_mode(masked.value)?, checked_mode(masked.mask)?);
+    // A bit outside of the mask makes no sense (RFC 8881 §6.2.5).
+    if value & !mask != 0 {
+        return Err(NfsStatus::Inval);
+    }
+    Ok(mode & !mask | value)
+}
+
+/// A user or group: digits alone (RFC 8881 §5.9). The largest number stands for nobody in system calls.
+fn id(text: &Utf8String) -> Result<u32, NfsStatus> {
+    let digits = text.as_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .filter(|&id| id != u32::MAX)
+        .ok_or(NfsStatus::BadOwner)
+}
+
+fn time_to_set(wanted: nfs4::SetTime) -> Result<SetTime, NfsStatus> {
+    match wanted {
+        nfs4::SetTime::ServerTime => Ok(SetTime::Now),
+        nfs4::SetTime::ClientTime(at) => time(at).map(SetTime::At),
+    }
+}
+
+fn time(at: NfsTime) -> Result<Timestamp, NfsStatus> {
+    if !at.is_valid() {
+        return Err(NfsStatus::Inval);
+    }
+    Ok(Timestamp { seconds: at.seconds, nanos: at.nanoseconds })
 }

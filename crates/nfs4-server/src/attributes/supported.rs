@@ -1,9 +1,81 @@
 //! Which attributes exist here.
 
-use nfs4::{Attribute, Bitmap};
+use nfs4::{Attribute, Bitmap, NfsStatus};
 
-/// Attributes that can be read or set.
-pub(crate) const SUPPORTED: Bitmap = Attribute::REQUIRED;
+/// Attributes that can be read or set, of every object and of the pseudo root.
+pub(crate) const SUPPORTED: Bitmap = Attribute::REQUIRED.union(SERVER).union(OBJECT).union(SPACE).union(SETTABLE);
 
-/// Attributes that an exclusive create may set.
-pub(crate) const EXCLUSIVE_CREATE: Bitmap = Bitmap::EMPTY;
+/// Attributes that can be set.
+pub(super) const SETTABLE: Bitmap = Attribute::set(&[
+    Attribute::Size,
+    Attribute::Mode,
+    Attribute::Owner,
+    Attribute::OwnerGroup,
+    Attribute::TimeAccessSet,
+    Attribute::TimeCreate,
+    Attribute::TimeModifySet,
+    Attribute::ModeSetMasked,
+    Attribute::ModeUmask,
+]);
+
+/// Attributes that an exclusive create may set. Setting times would make its verifier void.
+pub(crate) const EXCLUSIVE_CREATE: Bitmap = SETTABLE.difference(Attribute::set(&[
+    Attribute::TimeAccessSet,
+    Attribute::TimeCreate,
+    Attribute::TimeModifySet,
+]));
+
+/// Optional attributes that are the same for all objects.
+const SERVER: Bitmap = Attribute::set(&[
+    Attribute::Cansettime,
+    Attribute::CaseInsensitive,
+    Attribute::CasePreserving,
+    Attribute::ChownRestricted,
+    Attribute::Homogeneous,
+    Attribute::Maxfilesize,
+    Attribute::Maxlink,
+    Attribute::Maxname,
+    Attribute::Maxread,
+    Attribute::Maxwrite,
+    Attribute::NoTrunc,
+    Attribute::TimeDelta,
+    Attribute::FsCharsetCap,
+    Attribute::ChangeAttrType,
+    Attribute::XattrSupport,
+]);
+
+/// Optional attributes of single objects.
+const OBJECT: Bitmap = Attribute::set(&[
+    Attribute::Fileid,
+    Attribute::Mode,
+    Attribute::Numlinks,
+    Attribute::Owner,
+    Attribute::OwnerGroup,
+    Attribute::Rawdev,
+    Attribute::SpaceUsed,
+    Attribute::TimeAccess,
+    Attribute::TimeCreate,
+    Attribute::TimeMetadata,
+    Attribute::TimeModify,
+    Attribute::MountedOnFileid,
+]);
+
+/// Attributes that the volume has to be asked for.
+const SPACE: Bitmap = Attribute::set(&[
+    Attribute::FilesAvail,
+    Attribute::FilesFree,
+    Attribute::FilesTotal,
+    Attribute::SpaceAvail,
+    Attribute::SpaceFree,
+    Attribute::SpaceTotal,
+]);
+
+/// Whether the volume has to be asked how much room it has.
+pub(crate) fn wants_space(request: Bitmap) -> bool {
+    request.intersects(SPACE)
+}
+
+/// `NFS4ERR_INVAL` when an attribute is asked for that can only be set (RFC 8881 §5.5).
+pub(crate) fn check_readable(request: Bitmap) -> Result<(), NfsStatus> {
+    if request.intersects(Attribute::WRITE_ONLY & SUPPORTED) { Err(NfsStatus::Inval) } else { Ok(()) }
+}

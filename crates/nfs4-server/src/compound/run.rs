@@ -141,6 +141,7 @@ impl Runner<'_, '_> {
     async fn step(&mut self, operation: OpCode, argument: NfsArgOp) -> Result<NfsStatus, Failure> {
         check_position(&argument, self.index, self.count, self.compound)?;
         self.compound.is_last = self.index + 1 == self.count;
+        self.compound.too_big = self.limit.status;
         self.compound.room = self.limit.bytes.saturating_sub(self.reply.message_bytes());
         if self.compound.room() < room_needed(operation) {
             return Err(self.limit.status.into());

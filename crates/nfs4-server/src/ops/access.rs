@@ -1,11 +1,84 @@
 //! ACCESS (RFC 8881 §18.1).
 
+use file_system::{Access, FileKind, permitted};
+use nfs4::bits::access;
 use nfs4::{AccessArgs, AccessOk, NfsStatus};
 
 use crate::compound::Compound;
 use crate::failure::Failure;
+use crate::file_handle::Handle;
+
+/// What each right on a directory takes.
+const DIRECTORY: &[(u32, Access)] = &[
+    (access::READ, Access::READ),
+    (access::LOOKUP, Access::EXECUTE),
+    (access::MODIFY, Access(Access::WRITE.0 | Access::EXECUTE.0)),
+    (access::EXTEND, Access(Access::WRITE.0 | Access::EXECUTE.0)),
+    (access::DELETE, Access(Access::WRITE.0 | Access::EXECUTE.0)),
+];
+
+/// What each right on anything else takes.
+const FILE: &[(u32, Access)] = &[
+    (access::READ, Access::READ),
+    (access::MODIFY, Access::WRITE),
+    (access::EXTEND, Access::WRITE),
+    (access::EXECUTE, Access::EXECUTE),
+];
 
 /// Which of the rights asked for the caller has, by the mode bits alone.
-pub(super) async fn run(_cx: &mut Compound<'_>, _args: &AccessArgs) -> Result<AccessOk, Failure> {
-    Err(NfsStatus::NotSupp.into())
+pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<AccessOk, Failure> {
+    let known = if cx.minor_version == 1 { 0x3f } else { 0x1ff };
+    if args.access & !known != 0 {
+        return Err(NfsStatus::Inval.into());
+    }
+    let (rights, has) = match cx.current()? {
+        Handle::PseudoRoot => (DIRECTORY, Access::READ | Access::EXECUTE),
+        Handle::File(file) => {
+            let caller = cx.caller(file.volume)?;
+            let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
+            let rights = if attributes.kind == FileKind::Directory { DIRECTORY } else { FILE };
+            (rights, permitted(&attributes, &caller))
+        }
+    };
+    Ok(judge(rights, has, args.access))
+}
+
+fn judge(rights: &[(u32, Access)], has: Access, asked: u32) -> AccessOk {
+    let mut answer = AccessOk { supported: 0, access: 0 };
+    for &(right, takes) in rights.iter().filter(|(right, _)| asked & right != 0) {
+        answer.supported |= right;
+        if has.contains(takes) {
+            answer.access |= right;
+        }
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_follow_from_mode_bits() {
+        let all = 0x3f;
+        let cases = [
+            (DIRECTORY, Access(0), 0),
+            (DIRECTORY, Access::READ, access::READ),
+            (DIRECTORY, Access::WRITE, 0),
+            (DIRECTORY, Access::EXECUTE, access::LOOKUP),
+            (DIRECTORY, Access(7), all - access::EXECUTE),
+            (FILE, Access::READ, access::READ),
+            (FILE, Access::WRITE, access::MODIFY | access::EXTEND),
+            (FILE, Access::EXECUTE, access::EXECUTE),
+        ];
+        for (rights, has, access) in cases {
+            assert_eq!(judge(rights, has, all).access, access, "{has:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_answered() {
+        let answer = judge(FILE, Access(7), access::READ | access::DELETE);
+        assert_eq!(answer, AccessOk { supported: access::READ, access: access::READ });
+    }
 }

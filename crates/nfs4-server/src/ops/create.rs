@@ -1,11 +1,45 @@
 //! CREATE (RFC 8881 §18.4).
 
-use nfs4::{CreateArgs, CreateOk, NfsStatus};
+use bytes::Bytes;
+use file_system::{CreateKind, Device};
+use nfs4::{CreateArgs, CreateOk, CreateType, NfsStatus, SpecData};
 
+use crate::attributes::{change_info, to_set};
 use crate::compound::Compound;
 use crate::failure::Failure;
+use crate::file_handle::Handle;
 
 /// Makes a directory, link or special node and makes it the current filehandle.
-pub(super) async fn run(_cx: &mut Compound<'_>, _args: &CreateArgs) -> Result<CreateOk, Failure> {
-    Err(NfsStatus::NotSupp.into())
+pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<CreateOk, Failure> {
+    let directory = cx.current_file(NfsStatus::Rofs)?;
+    let kind = kind(&args.object_type)?;
+    let name = super::name(&args.name)?;
+    let wanted = to_set(&args.attributes)?;
+    let is_device = matches!(kind, CreateKind::BlockDevice(_) | CreateKind::CharacterDevice(_));
+    if is_device && !cx.caller(directory.volume)?.is_superuser() {
+        return Err(NfsStatus::Perm.into());
+    }
+    cx.transaction(directory.volume).await?;
+    cx.will_change();
+    let transaction = cx.transaction(directory.volume).await?;
+    let created = transaction.create(directory, &name, kind, &wanted.attributes).await?;
+    cx.set_current(Handle::File(created.attributes.file));
+    Ok(CreateOk { change_info: change_info(created.change), attributes_set: wanted.applied })
+}
+
+fn kind(wanted: &CreateType) -> Result<CreateKind, NfsStatus> {
+    Ok(match wanted {
+        // Copied: a link must not keep the whole request.
+        CreateType::SymbolicLink(target) => CreateKind::Symlink(Bytes::copy_from_slice(target.as_bytes())),
+        CreateType::BlockDevice(numbers) => CreateKind::BlockDevice(device(numbers)),
+        CreateType::CharacterDevice(numbers) => CreateKind::CharacterDevice(device(numbers)),
+        CreateType::Socket => CreateKind::Socket,
+        CreateType::Fifo => CreateKind::Fifo,
+        CreateType::Directory => CreateKind::Directory,
+        CreateType::Other(_) => return Err(NfsStatus::BadType),
+    })
+}
+
+fn device(numbers: &SpecData) -> Device {
+    Device { major: numbers.major, minor: numbers.minor }
 }

@@ -2,10 +2,16 @@
 
 use nfs4::{ChangeInfo, NfsStatus, RemoveArgs};
 
+use crate::attributes::change_info;
 use crate::compound::Compound;
 use crate::failure::Failure;
 
 /// Removes a name from the current filehandle.
-pub(super) async fn run(_cx: &mut Compound<'_>, _args: &RemoveArgs) -> Result<ChangeInfo, Failure> {
-    Err(NfsStatus::NotSupp.into())
+pub(super) async fn run(cx: &mut Compound<'_>, args: &RemoveArgs) -> Result<ChangeInfo, Failure> {
+    let directory = cx.current_file(NfsStatus::Rofs)?;
+    let name = super::name(&args.target)?;
+    cx.transaction(directory.volume).await?;
+    cx.will_change();
+    let change = cx.transaction(directory.volume).await?.remove(directory, &name).await?;
+    Ok(change_info(change))
 }

@@ -1,12 +1,29 @@
 //! SETATTR (RFC 8881 §18.30).
 
-use nfs4::{Bitmap, NfsStatus, SetAttrArgs};
+use file_system::Authority;
+use nfs4::{Attribute, Bitmap, NfsStatus, SetAttrArgs};
 
+use crate::attributes::to_change;
 use crate::compound::Compound;
 use crate::failure::Failure;
 
 /// Changes attributes; returns which. A change of the size needs what the state id entitles to
 /// ([`Compound::authority`]), everything else ignores it.
-pub(super) async fn run(_cx: &mut Compound<'_>, _args: &SetAttrArgs) -> Result<Bitmap, Failure> {
-    Err(NfsStatus::NotSupp.into())
+pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bitmap, Failure> {
+    let file = cx.current_file(NfsStatus::Rofs)?;
+    let wanted = &args.attributes;
+    let mode = if wanted.bitmap.contains(Attribute::ModeSetMasked) {
+        cx.transaction(file.volume).await?.attributes(file).await?.mode
+    } else {
+        0
+    };
+    let change = to_change(wanted, mode)?;
+    let authority = match change.attributes.size {
+        Some(_) => cx.authority(args.state_id, file, true).await?,
+        None => Authority::Checked,
+    };
+    cx.transaction(file.volume).await?;
+    cx.will_change();
+    cx.transaction(file.volume).await?.set_attributes(file, &change.attributes, authority).await?;
+    Ok(change.applied)
 }

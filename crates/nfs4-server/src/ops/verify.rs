@@ -1,12 +1,24 @@
 //! VERIFY and NVERIFY (RFC 8881 §18.31, §18.15).
 
-use nfs4::{NfsStatus, VerifyArgs};
+use nfs4::{Attribute, NfsStatus, VerifyArgs};
 
+use crate::attributes::{SUPPORTED, check_readable, of_current};
 use crate::compound::Compound;
 use crate::failure::Failure;
 
 /// Whether the current filehandle has exactly these attribute values. An attribute that is not supported is
 /// `NFS4ERR_ATTRNOTSUPP`, one that can only be set, and `rdattr_error`, `NFS4ERR_INVAL`.
-pub(super) async fn same(_cx: &mut Compound<'_>, _args: &VerifyArgs) -> Result<bool, Failure> {
-    Err(NfsStatus::NotSupp.into())
+pub(super) async fn same(cx: &mut Compound<'_>, args: &VerifyArgs) -> Result<bool, Failure> {
+    cx.current()?;
+    let given = &args.attributes;
+    if !SUPPORTED.contains_all(given.bitmap) {
+        return Err(NfsStatus::AttrNotSupp.into());
+    }
+    if given.bitmap.contains(Attribute::RdattrError) {
+        return Err(NfsStatus::Inval.into());
+    }
+    check_readable(given.bitmap)?;
+    let given_values = given.values().map_err(|error| error.status())?;
+    let values = of_current(cx, given.bitmap).await?;
+    Ok(given_values.to_fattr() == values.select(given.bitmap))
 }

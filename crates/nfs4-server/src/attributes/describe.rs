@@ -1,0 +1,113 @@
+//! From [`Attributes`] to the wire.
+
+use file_system::{Attributes, FileId, FileKind, Space};
+use ids::{Timestamp, VolumeId};
+use nfs4::{Attribute, AttributeValues, Bitmap, FileType, Fsid, NfsTime, SpecData, Utf8String};
+
+use super::server::of_server;
+use crate::exports::Export;
+use crate::file_handle::Handle;
+use crate::shared::Shared;
+
+/// Describes one object of a volume after the other. What is the same for all is filled in once, and what the
+/// last object left is reused, so that long listings cost no allocation but the handles.
+pub(crate) struct Describer<'a> {
+    server: &'a Shared,
+    /// What is asked for; costly attributes are left out when it does not have them.
+    request: Bitmap,
+    root: FileId,
+    mount_point: u64,
+    owner: u32,
+    group: u32,
+    values: AttributeValues,
+}
+
+impl<'a> Describer<'a> {
+    /// For objects of `export`, whose root directory is `root`. `space` may be absent if nothing of
+    /// [`wants_space`] is asked for.
+    pub fn new(
+        server: &'a Shared,
+        export: &Export,
+        root: FileId,
+        request: Bitmap,
+        space: Option<Space>,
+    ) -> Describer<'a> {
+        let mut values = of_server(server);
+        values.fsid = Some(fsid(root.volume));
+        if let Some(space) = space {
+            values.files_avail = Some(space.free_files);
+            values.files_free = Some(space.free_files);
+            values.files_total = Some(space.total_files);
+            values.space_avail = Some(space.available_bytes);
+            values.space_free = Some(space.free_bytes);
+            values.space_total = Some(space.total_bytes);
+        }
+        values.owner = Some(number(0));
+        values.owner_group = Some(number(0));
+        let mount_point = export.mount_point();
+        Describer { server, request, root, mount_point, owner: 0, group: 0, values }
+    }
+
+    /// Everything that was asked for, and more, about one object.
+    pub fn describe(&mut self, attributes: &Attributes) -> &AttributeValues {
+        let file = attributes.file;
+        let file_number = file.object.file_number();
+        if attributes.uid != self.owner {
+            self.owner = attributes.uid;
+            self.values.owner = Some(number(attributes.uid));
+        }
+        if attributes.gid != self.group {
+            self.group = attributes.gid;
+            self.values.owner_group = Some(number(attributes.gid));
+        }
+        if self.request.contains(Attribute::Filehandle) {
+            self.values.filehandle = Some(self.server.handles.seal(Handle::File(file)));
+        }
+        let values = &mut self.values;
+        values.r#type = Some(file_type(attributes.kind));
+        values.change = Some(attributes.change);
+        values.size = Some(attributes.size);
+        values.fileid = Some(file_number);
+        values.mode = Some(attributes.mode);
+        values.numlinks = Some(attributes.links);
+        values.rawdev = Some(SpecData { major: attributes.device.major, minor: attributes.device.minor });
+        values.space_used = Some(attributes.space_used);
+        values.time_access = Some(time(attributes.accessed));
+        values.time_create = Some(time(attributes.created));
+        values.time_metadata = Some(time(attributes.changed));
+        values.time_modify = Some(time(attributes.modified));
+        values.mounted_on_fileid = Some(if file == self.root { self.mount_point } else { file_number });
+        values
+    }
+
+    /// What [`describe`](Self::describe) returned last.
+    pub fn into_values(self) -> AttributeValues {
+        self.values
+    }
+}
+
+/// The volume as file system of the protocol. No volume has number zero; that is the pseudo root's.
+pub(super) fn fsid(volume: VolumeId) -> Fsid {
+    Fsid { major: (volume.0 >> 64) as u64, minor: volume.0 as u64 }
+}
+
+pub(super) fn time(at: Timestamp) -> NfsTime {
+    NfsTime { seconds: at.seconds, nanoseconds: at.nanos }
+}
+
+/// Users and groups are numbers on the wire (RFC 8881 §5.9), as they are below.
+pub(super) fn number(id: u32) -> Utf8String {
+    Utf8String::from(id.to_string())
+}
+
+fn file_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::Regular => FileType::Regular,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Symlink => FileType::SymbolicLink,
+        FileKind::BlockDevice => FileType::BlockDevice,
+        FileKind::CharacterDevice => FileType::CharacterDevice,
+        FileKind::Fifo => FileType::Fifo,
+        FileKind::Socket => FileType::Socket,
+    }
+}

@@ -1,0 +1,50 @@
+//! Attributes of the pseudo root, a directory of user 0 that everybody can read and nobody can change.
+
+use nfs4::{AttributeValues, FileType, Fsid, NfsStatus, SpecData};
+
+use super::describe::{fsid, number, time};
+use super::server::of_server;
+use crate::exports::{Export, Exports, PSEUDO_ROOT_NUMBER};
+use crate::file_handle::Handle;
+use crate::shared::Shared;
+
+/// All of them.
+pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeValues {
+    let changed = time(exports.changed());
+    AttributeValues {
+        r#type: Some(FileType::Directory),
+        change: Some(exports.change()),
+        size: Some(4096),
+        fsid: Some(Fsid { major: 0, minor: 0 }),
+        filehandle: Some(server.handles.seal(Handle::PseudoRoot)),
+        fileid: Some(PSEUDO_ROOT_NUMBER),
+        files_avail: Some(0),
+        files_free: Some(0),
+        files_total: Some(exports.as_slice().len() as u64 + 1),
+        mode: Some(0o555),
+        numlinks: Some(exports.as_slice().len() as u32 + 2),
+        owner: Some(number(0)),
+        owner_group: Some(number(0)),
+        rawdev: Some(SpecData { major: 0, minor: 0 }),
+        space_avail: Some(0),
+        space_free: Some(0),
+        space_total: Some(0),
+        space_used: Some(0),
+        time_access: Some(changed),
+        time_create: Some(changed),
+        time_metadata: Some(changed),
+        time_modify: Some(changed),
+        mounted_on_fileid: Some(PSEUDO_ROOT_NUMBER),
+        ..of_server(server)
+    }
+}
+
+/// What can be said of an entry whose volume cannot be asked, `error` being why (RFC 8881 §5.6, `rdattr_error`).
+pub(crate) fn of_mount_point(export: &Export, error: NfsStatus) -> AttributeValues {
+    AttributeValues {
+        rdattr_error: Some(error),
+        fsid: Some(fsid(export.file_system.volume())),
+        mounted_on_fileid: Some(export.mount_point()),
+        ..AttributeValues::default()
+    }
+}
