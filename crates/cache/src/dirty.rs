@@ -140,7 +140,7 @@ impl Dirty {
 
     /// Tells the queue about changed blocks and forgets those that have become clean.
     fn requeue(&self, file: FileKey, dirty: &mut DirtyFile, blocks: Range<BlockIndex>) {
-        let places: Vec<_> = dirty
+        let places: SmallVec<[_; 4]> = dirty
             .blocks
             .range(blocks)
             .map(|(block, state)| (*block, state.queued, dirty.place(state)))

@@ -4,6 +4,7 @@ mod budget;
 mod clean_tier;
 mod disk_tier;
 mod model;
+mod race;
 mod single_flight;
 mod world;
 mod write_back;
