@@ -23,7 +23,7 @@ impl Compound<'_> {
                 Changes::Unstable => CommitMode::Visible,
                 Changes::None | Changes::Durable => CommitMode::Durable,
             };
-            match transaction.commit(mode).await {
+            match transaction.into_inner().commit(mode).await {
                 Ok(()) => {}
                 Err(FsError::Conflict) => return Err(Failure::Conflict),
                 Err(error) => return Err(error.into()),

@@ -20,6 +20,7 @@ pub(crate) struct Channel {
 pub(super) struct Session {
     pub client: ClientId,
     pub fore: Channel,
+    #[allow(dead_code)] // read by the first feature that calls back
     pub back: Channel,
     pub slots: SlotTable,
     /// Whether the client asked for a back channel when it made the session.

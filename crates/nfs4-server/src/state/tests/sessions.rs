@@ -98,7 +98,7 @@ fn sequence_admits_what_the_session_allows() {
 fn a_lost_back_channel_is_reported_until_a_connection_is_bound() {
     let mut world = world();
     let (_, session) = world.connect("a");
-    let mut flags = |world: &mut World, sequence| match world.enter(session, 0, sequence).unwrap() {
+    let flags = |world: &mut World, sequence| match world.enter(session, 0, sequence).unwrap() {
         Entered::Run { status, .. } => {
             world.state.leave(session, 0, None, world.now);
             status.flags

@@ -1,0 +1,203 @@
+//! A file system that meets as many conflicts as it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use file_system::memory::MemoryFileSystem;
+use file_system::{
+    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, FileId, FileSystem,
+    FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData, SetAttributes, Space, Transaction,
+    XattrMode,
+};
+use ids::VolumeId;
+use parking_lot::Mutex;
+
+/// Wraps a file system. While a counter is above zero, what it names ends in a conflict and counts it down.
+pub struct Conflicting {
+    inner: Arc<MemoryFileSystem>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Counters {
+    /// Commits to refuse.
+    commits: AtomicU32,
+    /// `attributes` calls to refuse.
+    attributes: AtomicU32,
+    /// Commits to let through before one fails with an I/O error; zero for none.
+    io_error: AtomicU32,
+    modes: Mutex<Vec<Mode>>,
+    committed: Mutex<Vec<CommitMode>>,
+    syncs: AtomicU32,
+}
+
+impl Conflicting {
+    pub fn new(inner: Arc<MemoryFileSystem>) -> Conflicting {
+        Conflicting { inner, counters: Arc::default() }
+    }
+
+    pub fn refuse_commits(&self, count: u32) {
+        self.counters.commits.store(count, Ordering::SeqCst);
+    }
+
+    pub fn refuse_attributes(&self, count: u32) {
+        self.counters.attributes.store(count, Ordering::SeqCst);
+    }
+
+    /// Makes the next commit end with an I/O error.
+    pub fn break_next_commit(&self) {
+        self.counters.io_error.store(1, Ordering::SeqCst);
+    }
+
+    /// How transactions were begun since the last call.
+    pub fn take_modes(&self) -> Vec<Mode> {
+        std::mem::take(&mut self.counters.modes.lock())
+    }
+
+    /// How transactions were committed since the last call.
+    pub fn take_commits(&self) -> Vec<CommitMode> {
+        std::mem::take(&mut self.counters.committed.lock())
+    }
+
+    pub fn syncs(&self) -> u32 {
+        self.counters.syncs.load(Ordering::SeqCst)
+    }
+}
+
+fn count_down(counter: &AtomicU32) -> bool {
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+#[async_trait]
+impl FileSystem for Conflicting {
+    fn volume(&self) -> VolumeId {
+        self.inner.volume()
+    }
+
+    async fn begin(&self, caller: &Caller, mode: Mode) -> FsResult<Box<dyn Transaction>> {
+        self.counters.modes.lock().push(mode);
+        let inner = self.inner.begin(caller, mode).await?;
+        Ok(Box::new(ConflictingTransaction { inner, counters: self.counters.clone() }))
+    }
+
+    fn reference(&self, file: FileId) -> OpenReference {
+        self.inner.reference(file)
+    }
+
+    async fn sync(&self, file: FileId) -> FsResult<()> {
+        self.counters.syncs.fetch_add(1, Ordering::SeqCst);
+        self.inner.sync(file).await
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.inner.write_verifier()
+    }
+}
+
+struct ConflictingTransaction {
+    inner: Box<dyn Transaction>,
+    counters: Arc<Counters>,
+}
+
+#[async_trait]
+impl Transaction for ConflictingTransaction {
+    async fn commit(self: Box<Self>, mode: CommitMode) -> FsResult<()> {
+        if count_down(&self.counters.commits) {
+            return Err(FsError::Conflict);
+        }
+        if count_down(&self.counters.io_error) {
+            return Err(FsError::Io("broken by the test".to_owned()));
+        }
+        self.counters.committed.lock().push(mode);
+        self.inner.commit(mode).await
+    }
+
+    async fn attributes(&mut self, file: FileId) -> FsResult<Attributes> {
+        if count_down(&self.counters.attributes) {
+            return Err(FsError::Conflict);
+        }
+        self.inner.attributes(file).await
+    }
+
+    // Everything else as it is.
+
+    fn root(&self) -> FileId {
+        self.inner.root()
+    }
+
+    async fn set_attributes(&mut self, file: FileId, set: &SetAttributes, by: Authority) -> FsResult<Attributes> {
+        self.inner.set_attributes(file, set, by).await
+    }
+
+    async fn lookup(&mut self, directory: FileId, name: &Name) -> FsResult<Attributes> {
+        self.inner.lookup(directory, name).await
+    }
+
+    async fn parent(&mut self, directory: FileId) -> FsResult<Attributes> {
+        self.inner.parent(directory).await
+    }
+
+    async fn create(&mut self, at: FileId, name: &Name, kind: CreateKind, set: &SetAttributes) -> FsResult<Created> {
+        self.inner.create(at, name, kind, set).await
+    }
+
+    async fn open_create(&mut self, at: FileId, name: &Name, how: OpenCreate, set: &SetAttributes) -> FsResult<Opened> {
+        self.inner.open_create(at, name, how, set).await
+    }
+
+    async fn link(&mut self, file: FileId, directory: FileId, name: &Name) -> FsResult<ChangeInfo> {
+        self.inner.link(file, directory, name).await
+    }
+
+    async fn remove(&mut self, directory: FileId, name: &Name) -> FsResult<ChangeInfo> {
+        self.inner.remove(directory, name).await
+    }
+
+    async fn rename(
+        &mut self,
+        from: FileId,
+        from_name: &Name,
+        to: FileId,
+        to_name: &Name,
+    ) -> FsResult<(ChangeInfo, ChangeInfo)> {
+        self.inner.rename(from, from_name, to, to_name).await
+    }
+
+    async fn read_link(&mut self, file: FileId) -> FsResult<Bytes> {
+        self.inner.read_link(file).await
+    }
+
+    async fn read_directory(&mut self, directory: FileId, cookie: u64, limit: usize) -> FsResult<DirectoryPage> {
+        self.inner.read_directory(directory, cookie, limit).await
+    }
+
+    async fn read(&mut self, file: FileId, offset: u64, length: u32, by: Authority) -> FsResult<ReadData> {
+        self.inner.read(file, offset, length, by).await
+    }
+
+    async fn write(&mut self, file: FileId, offset: u64, data: Bytes, by: Authority) -> FsResult<()> {
+        self.inner.write(file, offset, data, by).await
+    }
+
+    async fn xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes> {
+        self.inner.xattr(file, name).await
+    }
+
+    async fn set_xattr(&mut self, file: FileId, name: &Name, value: Bytes, how: XattrMode) -> FsResult<ChangeInfo> {
+        self.inner.set_xattr(file, name, value, how).await
+    }
+
+    async fn remove_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo> {
+        self.inner.remove_xattr(file, name).await
+    }
+
+    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<Name>> {
+        self.inner.xattrs(file).await
+    }
+
+    async fn space(&mut self) -> FsResult<Space> {
+        self.inner.space().await
+    }
+}

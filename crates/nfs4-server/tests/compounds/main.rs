@@ -1,0 +1,12 @@
+//! Whole requests over RPC, from a client to a server over a file system in memory.
+
+mod conflicting;
+mod conflicts;
+mod durability;
+mod exactly_once;
+mod harness;
+mod limits;
+mod locking;
+mod opens;
+mod order;
+mod restarts;

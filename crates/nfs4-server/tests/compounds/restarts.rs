@@ -1,0 +1,119 @@
+//! A server that comes back lets its clients reclaim, and only them (RFC 8881 §8.4.2).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nfs4::bits::share_access;
+use nfs4::{
+    DelegationType, LockArgs, LockType, Locker, NfsArgOp, NfsStatus, OpenArgs, OpenClaim, OpenHow, ReclaimCompleteArgs,
+    StableHow, StateId,
+};
+use nfs4_client::operations::{get_attributes, owner, put_handle, read};
+use nfs4_client::{Config, Session};
+use nfs4_server::ClientRecords;
+
+use crate::harness::{LEASE, Running, World, home, outcome, status};
+
+fn reclaim() -> NfsArgOp {
+    NfsArgOp::Open(OpenArgs {
+        seqid: 0,
+        share_access: share_access::BOTH,
+        share_deny: 0,
+        owner: owner("open"),
+        how: OpenHow::NoCreate,
+        claim: OpenClaim::Previous(DelegationType::None),
+    })
+}
+
+const COMPLETE: NfsArgOp = NfsArgOp::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+
+async fn returning(running: &Running, owner: &str) -> Session {
+    running.connect(Config { reclaim_complete: false, ..Config::new(owner.to_owned(), [1; 8]) }).await
+}
+
+#[tokio::test]
+async fn opens_and_locks_are_reclaimed_and_grace_ends_when_everybody_is_back() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let root = home(&session).await;
+    let file = session.create(&root, "f", 0o600).await.unwrap();
+    session.write(&file, 0, StableHow::FileSync, Bytes::from_static(b"data")).await.unwrap();
+    session.lock(&file, owner("l"), LockType::Write, 0, 4).await.unwrap();
+    running.stop().await;
+
+    let running = world.start().await;
+    let stranger = running.client("stranger").await;
+    assert_eq!(status(stranger.create(&root, "g", 0o600).await), NfsStatus::Grace);
+    let attributes = get_attributes(nfs4::Attribute::set(&[nfs4::Attribute::Size]));
+    assert_eq!(outcome(&stranger, &[put_handle(&file.handle), attributes]).await.0, NfsStatus::Ok, "handles live");
+
+    let session = returning(&running, "a").await;
+    let lock = NfsArgOp::Lock(LockArgs {
+        lock_type: LockType::Write,
+        reclaim: true,
+        offset: 0,
+        length: 4,
+        locker: Locker::New {
+            open_seqid: 0,
+            open_state_id: StateId::CURRENT,
+            lock_seqid: 0,
+            owner: owner("l"),
+        },
+    });
+    let request = [put_handle(&file.handle), reclaim(), read(StateId::CURRENT, 0, 9), lock];
+    assert_eq!(outcome(&session, &request).await, (NfsStatus::Ok, 4));
+    assert!(running.server.metrics().census.in_grace);
+    assert_eq!(outcome(&session, &[COMPLETE]).await.0, NfsStatus::Ok);
+    assert_eq!(outcome(&session, &[COMPLETE]).await.0, NfsStatus::CompleteAlready);
+    assert!(!running.server.metrics().census.in_grace);
+    let made = stranger.create(&root, "f", 0o600).await.unwrap();
+    assert_eq!(status(stranger.lock(&made, owner("l"), LockType::Read, 3, 1).await), NfsStatus::Denied);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn without_known_clients_there_is_no_grace() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    session.destroy_client().await.unwrap();
+    assert!(world.records.load().await.unwrap().is_empty());
+    running.stop().await;
+    let running = world.start().await;
+    let session = running.client("b").await;
+    let root = home(&session).await;
+    session.create(&root, "f", 0o600).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn who_misses_the_grace_period_cannot_reclaim_not_even_after_the_next_restart() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("late").await;
+    let root = home(&session).await;
+    let file = session.create(&root, "f", 0o600).await.unwrap();
+    running.stop().await;
+
+    let running = world.start().await;
+    let other = running.client("other").await;
+    let half = LEASE / 2 + Duration::from_secs(1);
+    world.clock.advance(half);
+    other.renew().await.unwrap();
+    world.clock.advance(half);
+    while running.server.metrics().census.in_grace {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.records.load().await.unwrap(), [b"other"]);
+    other.create(&root, "f", 0o600).await.unwrap();
+    let late = returning(&running, "late").await;
+    let request = [put_handle(&file.handle), reclaim()];
+    assert_eq!(outcome(&late, &request).await, (NfsStatus::NoGrace, 2));
+    running.stop().await;
+
+    let running = world.start().await;
+    let late = returning(&running, "late").await;
+    assert_eq!(outcome(&late, &request).await, (NfsStatus::NoGrace, 2));
+    running.stop().await;
+}
