@@ -168,16 +168,25 @@ impl Tail {
         let key = Arc::new(key);
         let replay = Walk::new(segment.clone(), file.clone(), node_key.clone(), &header, key.clone());
         let mut walk = Walk::new(segment, file, node_key.clone(), &header, key);
-        let mut last_write = 0;
+        let (mut last_write, mut last_batch) = (0, RUN_HEADER);
         let mut last_records = Vec::new();
         let mut before_last = walk.oldest_segment;
+        let mut behind_header = true;
         loop {
             let (at, oldest) = (walk.at, walk.oldest_segment);
             match walk.step()? {
                 Step::Batch { start, records } => {
-                    (last_write, last_records, before_last) = (start, records, oldest);
+                    // The first batch of a run is written together with the run's header.
+                    if !behind_header {
+                        last_write = start;
+                    }
+                    behind_header = false;
+                    (last_batch, last_records, before_last) = (start, records, oldest);
                 }
-                Step::Run => (last_write, last_records, before_last) = (at, Vec::new(), oldest),
+                Step::Run => {
+                    behind_header = true;
+                    (last_write, last_records, before_last) = (at, Vec::new(), oldest);
+                }
                 Step::End | Step::Invalid => break,
             }
         }
@@ -186,7 +195,7 @@ impl Tail {
         if !walk.payloads_are_whole(&last_records)? {
             // Torn: the head arrived and part of the payloads did not.
             let first = last_records.first().map_or(walk.next_lsn, |record| record.lsn);
-            walk.step_back(last_write, first, before_last);
+            walk.step_back(last_batch, first, before_last);
             last_records.clear();
         }
         let unproven = !last_records.is_empty();

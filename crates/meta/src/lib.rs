@@ -8,6 +8,8 @@
 
 mod applier;
 mod batch;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod engine;
 mod error;
 mod key;
@@ -25,3 +27,5 @@ pub use key::{KeyBuilder, KeyReader, MAX_KEY, prefix_end};
 pub use local::{LocalConfig, LocalStore};
 pub use observer::{CommitObserver, NoObserver, PublishedAttachment, ReplayedAttachment};
 pub use store::{Committed, MetaStore, Mode, Scan, Transaction};
+#[cfg(test)]
+mod tests;
