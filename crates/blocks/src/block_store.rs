@@ -1,0 +1,137 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cloud::{CloudHealth, Connection};
+use environment::Environment;
+use ids::Timestamp;
+use seal::{Padding, Suite};
+
+use crate::budget::Budget;
+use crate::target::Target;
+use crate::{CloudId, Fault, FragmentFault, Incident, IncidentSink, Limits, Outcome};
+
+mod gather;
+mod load;
+mod mixed;
+mod store;
+mod upkeep;
+
+/// Stores and loads block versions; shared by everybody who does.
+pub struct BlockStore {
+    env: Environment,
+    clouds: BTreeMap<CloudId, Connection>,
+    incidents: Arc<dyn IncidentSink>,
+    limits: Limits,
+    budget: Budget,
+}
+
+/// How blocks of a volume are protected beyond their dispersal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// Encrypted, or integrity only.
+    pub suite: Suite,
+    /// How sizes are blurred.
+    pub padding: Padding,
+}
+
+/// A block version that may be referred to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "what is missing has to be repaired"]
+pub struct Stored {
+    /// Fragments that are not (known to be) stored. Not empty: the write was degraded; record them durably and
+    /// [`BlockStore::repair`] them.
+    pub missing: Vec<u8>,
+    /// Bytes put into clouds.
+    pub bytes: u64,
+}
+
+/// A block version that was read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The content, without padding.
+    pub plaintext: Bytes,
+    /// When it was sealed, by the clock of the gateway that did.
+    pub sealed_at: Timestamp,
+    /// Fragments that were found missing or bad on the way; have them repaired.
+    pub bad: Vec<Fault>,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// Fragments stored anew.
+    pub repaired: Vec<u8>,
+    /// Fragments that could not be stored, and why; try again later.
+    pub failed: Vec<Fault>,
+    /// Other fragments that were found missing or bad on the way; have them repaired.
+    pub bad: Vec<Fault>,
+}
+
+/// What a check found of one fragment.
+#[derive(Clone, Debug)]
+pub enum FragmentState {
+    /// As it was stored.
+    Good,
+    /// Anything else.
+    Faulty(FragmentFault),
+}
+
+impl BlockStore {
+    /// A store over these clouds. Numbers of clouds are recorded by files: a number never changes its cloud.
+    pub fn new(
+        env: &Environment,
+        clouds: impl IntoIterator<Item = (CloudId, Connection)>,
+        incidents: Arc<dyn IncidentSink>,
+        limits: Limits,
+    ) -> BlockStore {
+        let budget = Budget::new(limits.bytes_in_flight);
+        BlockStore { env: env.clone(), clouds: clouds.into_iter().collect(), incidents, limits, budget }
+    }
+
+    /// The configured clouds.
+    pub fn clouds(&self) -> &BTreeMap<CloudId, Connection> {
+        &self.clouds
+    }
+
+    /// How the clouds have behaved lately.
+    pub fn health(&self) -> Vec<(CloudId, CloudHealth)> {
+        self.clouds.iter().map(|(id, cloud)| (*id, cloud.health().snapshot())).collect()
+    }
+
+    /// The cloud of a fragment.
+    fn cloud_of(&self, target: &Target<'_>, fragment: u8) -> Option<&Connection> {
+        self.clouds.get(&target.placement.clouds()[usize::from(fragment)])
+    }
+
+    /// Tells the sink of every fault that is a cloud's own, and returns those.
+    fn report(&self, target: &Target<'_>, faults: Vec<Fault>, outcome: Outcome) -> Vec<Fault> {
+        let bad: Vec<Fault> = faults.into_iter().filter(|fault| fault.what.needs_repair()).collect();
+        for Fault { fragment, cloud, what } in &bad {
+            let identity = target.identity;
+            let name = self.clouds.get(cloud).map_or_else(|| cloud.to_string().into(), |c| c.name().clone());
+            self.incidents.report(Incident {
+                time: self.env.clock.wall(),
+                cloud: name,
+                object_name: target.name_of(*fragment).to_string(),
+                fragment: *fragment,
+                volume: identity.volume,
+                object: identity.object,
+                block: identity.block,
+                version: identity.version,
+                creator: identity.creator,
+                wrong: what.to_string(),
+                outcome,
+                times: 1,
+            });
+        }
+        bad
+    }
+}
+
+fn fault(target: &Target<'_>, fragment: u8, what: FragmentFault) -> Fault {
+    Fault { fragment, cloud: target.placement.clouds()[usize::from(fragment)], what }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use cloud::Direction;
+use disperse::Fragment;
+use environment::failpoint;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use seal::{BlockIdentity, FileKey, SealOptions, sealed_len};
+
+use super::{BlockStore, fault};
+use crate::target::Target;
+use crate::{Fault, FragmentFault, Placement, Protection, SealId, StoreError, Stored};
+
+impl BlockStore {
+    /// Seals the concatenation of `plaintext` as block version `id` and stores its fragments, in parallel.
+    ///
+    /// `id` and `seal` together must never have been stored with another content; see the crate's front page.
+    /// Dropping the future cancels the requests.
+    pub async fn store(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        seal: SealId,
+        placement: &Placement,
+        plaintext: &[Bytes],
+        protection: Protection,
+    ) -> Result<Stored, StoreError> {
+        let length: usize = plaintext.iter().map(Bytes::len).sum();
+        let (padded, limit) = (protection.padding.padded_len(length) as u64, placement.longest_padded());
+        if padded > limit || length as u64 > placement.block_shift().bytes() {
+            return Err(StoreError::TooLong { padded, limit });
+        }
+        if let Some(cloud) = placement.clouds().iter().find(|cloud| !self.clouds.contains_key(cloud)) {
+            return Err(StoreError::NoSuchCloud { cloud: *cloud });
+        }
+        let scheme = placement.scheme();
+        let sealed_len = sealed_len(length, protection.padding) as u64;
+        let _room = self.budget.reserve(sealed_len * scheme.total() as u64 / scheme.needed() as u64).await;
+
+        let target = Target::new(key, id, seal, placement);
+        let options =
+            SealOptions { suite: protection.suite, padding: protection.padding, time: self.env.clock.wall() };
+        let sealed = seal::seal(key, id, plaintext, &options, &*self.env.entropy).into_bytes();
+        let fragments = target.split(&sealed);
+
+        let (stored, faults) = self.put_all(&target, &fragments).await;
+        let needed = (scheme.needed() + self.limits.least_spare).min(scheme.total());
+        if stored.len() < needed {
+            let (block, stored) = (Box::new(*id), stored.len());
+            return Err(StoreError::TooFewStored { block, stored, needed, faults });
+        }
+        let missing: Vec<u8> = placement.fragments().filter(|fragment| !stored.contains(fragment)).collect();
+        if !missing.is_empty() {
+            tracing::warn!(block = %id, ?missing, ?faults, "degraded write");
+        }
+        let bytes = stored.iter().map(|fragment| fragments[usize::from(*fragment)].len() as u64).sum();
+        Ok(Stored { missing, bytes })
+    }
+
+    /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
+    /// try. Clouds that are sick are left out while the others suffice.
+    async fn put_all(&self, target: &Target<'_>, fragments: &[Fragment]) -> (Vec<u8>, Vec<Fault>) {
+        let scheme = target.placement.scheme();
+        let least = (scheme.needed() + self.limits.least_spare).min(scheme.total());
+        let enough = (scheme.needed() + self.limits.spare).min(scheme.total()).max(least);
+        let begun = self.env.clock.monotonic();
+        let (mut stored, mut faults) = (Vec::with_capacity(fragments.len()), Vec::new());
+        let mut running = FuturesUnordered::new();
+        let mut under_way: Vec<u8> = Vec::with_capacity(fragments.len());
+        let put = |fragment: u8| async move {
+            let result = match self.cloud_of(target, fragment) {
+                Some(cloud) => target.put(cloud, fragment, &fragments[usize::from(fragment)]).await,
+                None => return (fragment, Err(FragmentFault::NoSuchCloud)),
+            };
+            (fragment, result.map_err(FragmentFault::Unreachable))
+        };
+        let well = |fragment: &u8| {
+            self.cloud_of(target, *fragment).is_some_and(|cloud| cloud.health().admits(Direction::Write))
+        };
+        let (first, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
+        for fragment in first {
+            under_way.push(fragment);
+            running.push(put(fragment));
+        }
+        // Set as soon as the write could be called done; the alarm then ends the wait for the rest.
+        let mut since: Option<Duration> = None;
+        let mut alarm = self.env.clock.sleep(self.limits.longest_straggler);
+        loop {
+            if stored.len() + running.len() < least {
+                for fragment in later.drain(..) {
+                    under_way.push(fragment);
+                    running.push(put(fragment));
+                }
+            }
+            if running.is_empty() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                Some((fragment, result)) = running.next() => {
+                    under_way.retain(|other| *other != fragment);
+                    match result {
+                        Ok(()) => stored.push(fragment),
+                        Err(what) => faults.push(fault(target, fragment, what)),
+                    }
+                    if !running.is_empty() {
+                        failpoint!("writeback.between-puts");
+                    }
+                }
+                () = &mut alarm, if since.is_some() => break,
+            }
+            if stored.len() >= least && !running.is_empty() {
+                let now = self.env.clock.monotonic();
+                let since = *since.get_or_insert(now);
+                let patience = match stored.len() >= enough {
+                    true => self.patience_with(target, &under_way),
+                    false => self.limits.longest_straggler,
+                };
+                alarm = self.env.clock.sleep((since + patience).saturating_sub(now));
+            }
+        }
+        tracing::trace!(took = ?self.env.clock.monotonic().saturating_sub(begun), ?stored, "fragments stored");
+        (stored, faults)
+    }
+
+    /// How long to wait for the last fragments.
+    fn patience_with(&self, target: &Target<'_>, under_way: &[u8]) -> Duration {
+        let size = target.placement.usual_fragment();
+        let usual = |fragment: &u8| self.cloud_of(target, *fragment)?.health().p95(Direction::Write, size);
+        let slowest = under_way.iter().filter_map(usual).max().unwrap_or_default();
+        (2 * slowest).clamp(self.limits.straggler, self.limits.longest_straggler.max(self.limits.straggler))
+    }
+}

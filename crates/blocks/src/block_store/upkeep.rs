@@ -1,0 +1,116 @@
+use environment::failpoint;
+use futures::future::join_all;
+use seal::{BlockIdentity, FileKey};
+
+use super::gather::Gathered;
+use super::{BlockStore, FragmentState, Repaired, fault};
+use crate::target::Target;
+use crate::{Fault, FragmentFault, LoadError, Outcome, Placement, SealId};
+
+impl BlockStore {
+    /// Rebuilds `fragments` of a stored block version from the others and stores them again (`K63`, `K65`).
+    ///
+    /// May be repeated at will; what is good already is written again as it was. Fails when too few fragments are
+    /// good.
+    pub async fn repair(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        seal: SealId,
+        placement: &Placement,
+        fragments: &[u8],
+    ) -> Result<Repaired, LoadError> {
+        let target = Target::new(key, id, seal, placement);
+        let (needed, total) = (placement.scheme().needed(), placement.scheme().total());
+        let _room = self.budget.reserve(placement.usual_fragment() * (needed + fragments.len()) as u64).await;
+        let Gathered { good, mut faults } = self.gather(&target, fragments).await;
+        if good.len() < needed {
+            self.report(&target, faults.clone(), Outcome::Unreadable);
+            return Err(LoadError::Unreadable { block: Box::new(*id), good: good.len(), needed, faults });
+        }
+        // Rebuilding from fragments that do not open would give garbage a valid checksum.
+        let only = good.first().filter(|_| good.len() == 1).cloned();
+        let (_, mut good) = self.open_consistent(key, &target, good, &mut faults).await?;
+        good.extend(only);
+        let others = faults.into_iter().filter(|fault| !fragments.contains(&fault.fragment)).collect();
+        let bad = self.report(&target, others, Outcome::ServedFromOthers);
+
+        failpoint!("repair.before-put");
+        let (target, good) = (&target, &good);
+        let existing = fragments.iter().copied().filter(|fragment| usize::from(*fragment) < total);
+        let puts = existing.map(|fragment| async move {
+            let cloud = self.cloud_of(target, fragment).ok_or(FragmentFault::NoSuchCloud);
+            let rebuilt = target.rebuild(good, fragment);
+            let stored = match (cloud, rebuilt) {
+                (Ok(cloud), Some(rebuilt)) => {
+                    target.put(cloud, fragment, &rebuilt).await.map_err(FragmentFault::Unreachable)
+                }
+                (Err(what), _) => Err(what),
+                // Unreachable code by construction: enough fragments of one sealing rebuild every other.
+                (Ok(_), None) => Err(FragmentFault::Missing),
+            };
+            stored.map(|()| fragment).map_err(|what| fault(target, fragment, what))
+        });
+        let mut done = Repaired { repaired: Vec::new(), failed: Vec::new(), bad };
+        for result in join_all(puts).await {
+            match result {
+                Ok(fragment) => done.repaired.push(fragment),
+                Err(fault) => done.failed.push(fault),
+            }
+        }
+        if !done.repaired.is_empty() {
+            tracing::info!(block = %id, fragments = ?done.repaired, "repaired");
+        }
+        Ok(done)
+    }
+
+    /// Fetches and proves every fragment of a stored block version; the states by fragment number. What is
+    /// missing or bad is also reported as an incident.
+    pub async fn verify(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        seal: SealId,
+        placement: &Placement,
+    ) -> Vec<FragmentState> {
+        let target = &Target::new(key, id, seal, placement);
+        let total = placement.scheme().total() as u64;
+        let _room = self.budget.reserve(placement.usual_fragment() * total).await;
+        let checks = placement.fragments().map(|fragment| async move {
+            match self.cloud_of(target, fragment) {
+                Some(cloud) => target.fetch(cloud, fragment).await.map(|_| ()),
+                None => Err(FragmentFault::NoSuchCloud),
+            }
+        });
+        let mut states = Vec::with_capacity(total as usize);
+        let mut faults = Vec::new();
+        for (fragment, result) in placement.fragments().zip(join_all(checks).await) {
+            states.push(match result {
+                Ok(()) => FragmentState::Good,
+                Err(what) => {
+                    faults.push(fault(target, fragment, what.clone()));
+                    FragmentState::Faulty(what)
+                }
+            });
+        }
+        self.report(target, faults, Outcome::FoundByCheck);
+        states
+    }
+
+    /// Deletes all fragments of a block version, whichever sealing they are of. Returns those that could not be
+    /// deleted; try again later.
+    pub async fn delete(&self, key: &FileKey, id: &BlockIdentity, placement: &Placement) -> Vec<Fault> {
+        // Names do not depend on the sealing.
+        let target = &Target::new(key, id, SealId(0), placement);
+        let deletions = placement.fragments().map(|fragment| async move {
+            let what = match self.cloud_of(target, fragment) {
+                Some(cloud) => {
+                    FragmentFault::Unreachable(cloud.delete(&target.name_of(fragment)).await.err()?)
+                }
+                None => FragmentFault::NoSuchCloud,
+            };
+            Some(fault(target, fragment, what))
+        });
+        join_all(deletions).await.into_iter().flatten().collect()
+    }
+}

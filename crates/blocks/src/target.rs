@@ -1,0 +1,83 @@
+use bytes::Bytes;
+use cloud::{CloudError, Connection, ErrorKind, ObjectName, PutMode};
+use disperse::{BadFragment, Fragment, VerifiedFragment};
+use seal::{BlockIdentity, FileKey, FragmentKey, NameKey, fragment_name};
+
+use crate::{FragmentFault, Placement, SealId};
+
+/// One sealing of one block version, with what finds and proves its fragments.
+pub(crate) struct Target<'a> {
+    pub identity: &'a BlockIdentity,
+    pub placement: &'a Placement,
+    names: NameKey,
+    fragment_key: FragmentKey,
+    context: [u8; Target::CONTEXT],
+}
+
+impl Target<'_> {
+    const CONTEXT: usize = BlockIdentity::LEN + 8;
+
+    pub fn new<'a>(
+        key: &FileKey,
+        identity: &'a BlockIdentity,
+        seal: SealId,
+        placement: &'a Placement,
+    ) -> Target<'a> {
+        let mut context = [0; Target::CONTEXT];
+        context[..BlockIdentity::LEN].copy_from_slice(&identity.to_bytes());
+        context[BlockIdentity::LEN..].copy_from_slice(&seal.0.to_be_bytes());
+        let (names, fragment_key) = (key.name_key(), key.fragment_key());
+        Target { identity, placement, names, fragment_key, context }
+    }
+
+    /// The object that holds a fragment.
+    pub fn name_of(&self, fragment: u8) -> ObjectName {
+        let name = fragment_name(&self.names, self.identity, fragment, 0);
+        #[allow(clippy::expect_used)]
+        ObjectName::new(&name).expect("fragment names are 40 characters of a-z and 2-7")
+    }
+
+    pub fn split(&self, sealed: &Bytes) -> Vec<Fragment> {
+        disperse::split(self.placement.scheme(), sealed, self.fragment_key.as_bytes(), &self.context)
+    }
+
+    pub fn rebuild(&self, have: &[VerifiedFragment], missing: u8) -> Option<Fragment> {
+        disperse::rebuild(have, missing, self.fragment_key.as_bytes(), &self.context).ok()
+    }
+
+    /// Whether `other` is of the same sealing as `set`, which brings the block back.
+    pub fn fits(&self, set: &[VerifiedFragment], other: &VerifiedFragment) -> bool {
+        set.iter().any(|one| one.index() == other.index())
+            || self.rebuild(set, other.index()).is_some_and(|fragment| {
+                let rebuilt = self.verify(fragment.to_bytes(), other.index());
+                rebuilt.as_ref() == Ok(other)
+            })
+    }
+
+    /// Gets a fragment from its cloud and proves it.
+    pub async fn fetch(&self, cloud: &Connection, fragment: u8) -> Result<VerifiedFragment, FragmentFault> {
+        let limit = self.placement.longest_fragment();
+        // One byte more than there can be, to tell "too long" from "just fits".
+        let fetched = cloud.get(&self.name_of(fragment), Some(0..limit + 1)).await;
+        let result = match fetched {
+            Ok(bytes) if bytes.len() as u64 > limit => Err(FragmentFault::TooLong { limit }),
+            Ok(bytes) => self.verify(bytes, fragment).map_err(FragmentFault::Bad),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(FragmentFault::Missing),
+            Err(error) => Err(FragmentFault::Unreachable(error)),
+        };
+        if result.as_ref().is_err_and(FragmentFault::needs_repair) {
+            cloud.health().report_bad();
+        }
+        result
+    }
+
+    fn verify(&self, bytes: Bytes, fragment: u8) -> Result<VerifiedFragment, BadFragment> {
+        let scheme = self.placement.scheme();
+        Fragment::from_bytes(bytes)?.verify(self.fragment_key.as_bytes(), scheme, fragment, &self.context)
+    }
+
+    /// Puts a fragment into its cloud, over whatever is there.
+    pub async fn put(&self, cloud: &Connection, number: u8, fragment: &Fragment) -> Result<(), CloudError> {
+        cloud.put(&self.name_of(number), fragment.segments().into(), PutMode::Overwrite).await
+    }
+}
