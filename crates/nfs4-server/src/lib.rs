@@ -31,6 +31,8 @@ mod ops;
 mod server;
 mod shared;
 mod state;
+#[cfg(test)]
+mod testing;
 
 pub use client_records::{ClientRecords, MemoryClientRecords, RecordsError};
 pub use config::{ServerConfig, ServerError};

@@ -1,0 +1,40 @@
+//! What the tests of operations and attributes run on.
+
+use std::sync::Arc;
+
+use environment::{Environment, SystemClock};
+use file_system::memory::MemoryFileSystem;
+use ids::VolumeId;
+use parking_lot::Mutex;
+
+use crate::exports::ExportTable;
+use crate::file_handle::HandleKey;
+use crate::metrics::Metrics;
+use crate::shared::Shared;
+use crate::state::{Grace, State, StateConfig};
+use crate::{Export, Limits, MemoryClientRecords, ServerConfig};
+
+/// An empty volume with this number, named after it.
+pub(crate) fn volume(number: u128) -> Export {
+    let file_system = MemoryFileSystem::with(VolumeId(number), Arc::new(SystemClock::new()));
+    Export::new(format!("volume{number}"), Arc::new(file_system))
+}
+
+/// What a server with these exports shares.
+pub(crate) fn shared(exports: Vec<Export>) -> Shared {
+    let (environment, limits) = (Environment::real(), Limits::default());
+    let lease = ServerConfig::DEFAULT_LEASE;
+    let config = StateConfig { lease, courtesy: ServerConfig::DEFAULT_COURTESY, instance: 1, limits };
+    let grace = Grace::new(std::iter::empty(), environment.clock.monotonic(), lease);
+    Shared {
+        exports: ExportTable::new(exports, environment.clock.wall()).unwrap(),
+        handles: HandleKey::new([1; 32]),
+        records: Arc::new(MemoryClientRecords::default()),
+        environment,
+        server_id: Default::default(),
+        lease,
+        limits,
+        state: Mutex::new(State::new(config, grace)),
+        metrics: Metrics::new(),
+    }
+}
