@@ -4,6 +4,8 @@ use std::time::Duration;
 const WINDOW: usize = 64;
 /// Weight of a new sample in the mean.
 const WEIGHT: f64 = 0.2;
+/// Weight of a wait that was given up: the truth is longer.
+const LATE_WEIGHT: f64 = 0.5;
 /// After so long without a sample a mean counts half, so that a cloud that was slow once is tried again.
 const HALF_LIFE: Duration = Duration::from_secs(60);
 
@@ -20,8 +22,12 @@ pub(crate) struct Estimate {
 impl Estimate {
     /// An operation took `sample`; it is `now`.
     pub fn record(&mut self, sample: Duration, now: Duration) {
+        self.add(sample, WEIGHT, now);
+    }
+
+    fn add(&mut self, sample: Duration, weight: f64, now: Duration) {
         let seconds = sample.as_secs_f64();
-        self.mean = Some(self.mean.map_or(seconds, |mean| mean + WEIGHT * (seconds - mean)));
+        self.mean = Some(self.mean.map_or(seconds, |mean| mean + weight * (seconds - mean)));
         self.at = now;
         if self.recent.len() < WINDOW {
             self.recent.push(sample);
@@ -34,7 +40,7 @@ impl Estimate {
     /// An operation was given up after `elapsed`: it would have taken longer.
     pub fn record_at_least(&mut self, elapsed: Duration, now: Duration) {
         if self.mean.is_none_or(|mean| elapsed.as_secs_f64() > mean) {
-            self.record(elapsed, now);
+            self.add(elapsed, LATE_WEIGHT, now);
         }
     }
 

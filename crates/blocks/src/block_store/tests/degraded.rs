@@ -1,0 +1,105 @@
+use cloud::Direction;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn one_cloud_that_refuses_writes_leaves_a_debt_that_repair_pays() {
+    for scheme in ["replicas:2", "rs:2+1", "rs:3+2"] {
+        let world = World::new(scheme);
+        world.clouds[1].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+        for version in 1..=20 {
+            let id = BlockIdentity { version: Version(version), ..identity() };
+            assert_eq!(world.put(&id, &content(version)).await.unwrap().missing, [1], "{scheme}");
+        }
+        assert_eq!(world.env.clock.monotonic(), Duration::ZERO, "a refusal costs no waiting");
+        let calls = world.clouds[1].calls().len();
+        assert!(calls < 10, "a sick cloud is left alone, and not asked {calls} times");
+
+        world.clouds[1].set(Side::Writes, CloudFault::None);
+        for version in 1..=20 {
+            let id = BlockIdentity { version: Version(version), ..identity() };
+            assert_eq!(world.repair(&id, &[1]).await.unwrap().repaired, [1]);
+            assert_eq!(world.faulty(&id).await, NONE);
+        }
+        assert!(!world.store.clouds[&CloudId(11)].health().is_sick(Direction::Write));
+        let id = BlockIdentity { version: Version(21), ..identity() };
+        assert_eq!(world.put(&id, &content(21)).await.unwrap().missing, NONE, "well again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sick_cloud_is_probed_by_later_writes_without_any_repair() {
+    let world = World::new("rs:2+1");
+    world.clouds[0].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+    for version in 1..=6 {
+        let id = BlockIdentity { version: Version(version), ..identity() };
+        assert_eq!(world.put(&id, &content(1)).await.unwrap().missing, [0]);
+    }
+    world.clouds[0].set(Side::Writes, CloudFault::None);
+    world.env.clock.sleep(Duration::from_secs(120)).await;
+    let id = BlockIdentity { version: Version(7), ..identity() };
+    assert_eq!(world.put(&id, &content(1)).await.unwrap().missing, NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_waits_for_stragglers_a_bounded_time() {
+    // With a spare fragment stored, the wait for the rest is short; without one, longer.
+    for (scheme, seconds) in [("rs:2+2", 2), ("rs:2+1", 10)] {
+        let world = World::new(scheme);
+        world.clouds[0].set(Side::Writes, CloudFault::Hang);
+        let stored = world.put(&identity(), &content(1)).await.unwrap();
+        assert_eq!(stored.missing, [0]);
+        assert_eq!(world.env.clock.monotonic().as_secs(), seconds, "{scheme}");
+        world.clouds[0].set(Side::Writes, CloudFault::None);
+        assert_eq!(world.repair(&identity(), &[0]).await.unwrap().repaired, [0]);
+    }
+    let world = World::new("rs:2+1");
+    world.clouds[2].set(Side::Writes, CloudFault::Delay(Duration::from_millis(1500)));
+    assert_eq!(world.put(&identity(), &content(1)).await.unwrap().missing, NONE, "slow is not missing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_few_clouds_fail_the_write_and_a_later_one_succeeds() {
+    let world = World::new("rs:2+1");
+    for cloud in &world.clouds[1..] {
+        cloud.set(Side::Writes, CloudFault::Fail(ErrorKind::Transient));
+    }
+    let error = world.put(&identity(), &content(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::TooFewStored { stored: 1, needed: 2, .. }), "{error}");
+    assert!(error.to_string().contains("cloud 12"), "{error}");
+    for cloud in &world.clouds {
+        cloud.set(Side::Writes, CloudFault::None);
+    }
+    assert_eq!(world.put(&identity(), &content(1)).await.unwrap().missing, NONE);
+    assert_eq!(world.get(&identity()).await.unwrap().plaintext, content(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configured_least_spare_is_kept() {
+    let world = World::with("rs:2+1", Limits { least_spare: 1, ..Limits::default() });
+    world.clouds[0].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+    let error = world.put(&identity(), &content(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::TooFewStored { stored: 2, needed: 3, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sick_clouds_are_tried_when_the_well_ones_do_not_suffice() {
+    let world = World::new("replicas:2");
+    world.clouds[0].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+    for version in 1..=6 {
+        let id = BlockIdentity { version: Version(version), ..identity() };
+        assert_eq!(world.put(&id, &content(1)).await.unwrap().missing, [0]);
+    }
+    world.clouds[0].set(Side::Writes, CloudFault::None);
+    world.clouds[1].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+    let id = BlockIdentity { version: Version(7), ..identity() };
+    assert_eq!(world.put(&id, &content(1)).await.unwrap().missing, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_put_does_no_harm() {
+    let world = World::new("rs:2+1");
+    world.clouds[0].set(Side::Writes, CloudFault::FailAfter(ErrorKind::Transient));
+    assert_eq!(world.put(&identity(), &content(1)).await.unwrap().missing, [0]);
+    assert_eq!(world.faulty(&identity()).await, NONE, "it arrived after all");
+}

@@ -1,0 +1,127 @@
+use cloud::Operation;
+
+use super::*;
+
+fn gets(world: &World) -> Vec<usize> {
+    let of = |cloud: &Arc<Faulty<Arc<Memory>>>| {
+        cloud.calls().iter().filter(|(operation, _)| *operation == Operation::Get).count()
+    };
+    world.clouds.iter().map(of).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_cloud_costs_a_read_no_more_than_the_hedge() {
+    for hanging in 0..4 {
+        let world = World::new("rs:2+2");
+        world.fill(&identity(), &content(1)).await;
+        world.prefer(hanging).await;
+        world.clouds[usize::from(hanging)].set(Side::Reads, CloudFault::Hang);
+        let begun = world.env.clock.monotonic();
+        let loaded = world.get(&identity()).await.unwrap();
+        let took = world.env.clock.monotonic() - begun;
+        assert_eq!(loaded.plaintext, content(1));
+        // The hedge is at least 20 ms; the others answer in 10 ms.
+        assert!(took <= Duration::from_millis(31), "{took:?}");
+        assert!(loaded.bad.is_empty() && world.incidents().is_empty(), "slow is not bad");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_spare_clouds_hanging_cost_one_hedge_and_not_several() {
+    let world = World::new("rs:3+3");
+    world.fill(&identity(), &content(1)).await;
+    for cloud in &world.clouds[3..] {
+        cloud.set(Side::Reads, CloudFault::Delay(Duration::from_millis(1)));
+    }
+    for cloud in &world.clouds[..3] {
+        cloud.set(Side::Reads, CloudFault::Hang);
+    }
+    let begun = world.env.clock.monotonic();
+    assert_eq!(world.get(&identity()).await.unwrap().plaintext, content(1));
+    let took = world.env.clock.monotonic() - begun;
+    // Nothing is known of these clouds: the first hedge is 200 ms.
+    assert_eq!(took.as_millis(), 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_losers_of_a_hedge_are_cancelled_and_rank_lower_afterwards() {
+    let world = World::new("replicas:2");
+    world.fill(&identity(), &content(1)).await;
+    world.prefer(0).await;
+    world.clouds[0].set(Side::Reads, CloudFault::Hang);
+    world.get(&identity()).await.unwrap();
+    let health = world.store.clouds[&CloudId(10)].health().snapshot();
+    let (name, counts) = &health.operations[1];
+    assert_eq!((*name, counts.cancelled, health.read.in_flight), ("get", 1, 0));
+    // From now on the other cloud is asked first, and no hedge is needed.
+    let before = gets(&world);
+    for _ in 0..10 {
+        world.get(&identity()).await.unwrap();
+    }
+    assert_eq!(gets(&world)[0], before[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn healthy_reads_ask_no_more_clouds_than_needed_and_prefer_the_fast() {
+    let world = World::new("rs:2+1");
+    world.fill(&identity(), &content(1)).await;
+    world.prefer(2).await;
+    world.clouds[0].set(Side::Reads, CloudFault::Delay(Duration::from_secs(1)));
+    // The slow cloud is met at most once (K35).
+    world.get(&identity()).await.unwrap();
+    let before = gets(&world);
+    for _ in 0..20 {
+        world.get(&identity()).await.unwrap();
+    }
+    let during: Vec<_> = gets(&world).iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(during, [0, 20, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_read_frees_everything_it_held() {
+    let world = World::new("rs:2+1");
+    world.fill(&identity(), &content(1)).await;
+    for cloud in &world.clouds {
+        cloud.set(Side::Reads, CloudFault::Hang);
+    }
+    let given_up = tokio::time::timeout(Duration::from_secs(5), world.get(&identity())).await;
+    assert!(given_up.is_err());
+    for (_, health) in world.store.health() {
+        assert_eq!(health.read.in_flight, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clouds_out_of_reach_are_a_temporary_error() {
+    let world = World::new("rs:2+1");
+    world.fill(&identity(), &content(1)).await;
+    for cloud in &world.clouds[1..] {
+        cloud.set(Side::Reads, CloudFault::Fail(ErrorKind::Transient));
+    }
+    let error = world.get(&identity()).await.unwrap_err();
+    assert!(error.is_temporary(), "{error}");
+    assert!(world.incidents().is_empty(), "out of reach is no tampering");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_reads_go_on_at_once_and_spread_over_the_clouds() {
+    // K36: sixteen blocks take far less than sixteen times one; K60: the slower cloud takes a share.
+    let world = World::new("replicas:2");
+    let ids: Vec<_> = (1..=64).map(|n| BlockIdentity { version: Version(n), ..identity() }).collect();
+    for id in &ids {
+        world.fill(id, &content(1)).await;
+    }
+    for (cloud, millis) in world.clouds.iter().zip([10, 15]) {
+        cloud.set(Side::Reads, CloudFault::Delay(Duration::from_millis(millis)));
+    }
+    futures::future::join_all(ids[..4].iter().map(|id| world.faulty(id))).await;
+    let (before, begun) = (gets(&world), world.env.clock.monotonic());
+    futures::future::join_all(ids.iter().map(|id| world.get(id)))
+        .await
+        .into_iter()
+        .for_each(|read| drop(read.unwrap()));
+    let took = world.env.clock.monotonic() - begun;
+    assert!(took < Duration::from_millis(60), "{took:?}");
+    let shares: Vec<_> = gets(&world).iter().zip(before).map(|(after, before)| after - before).collect();
+    assert!(shares[0] > shares[1] && shares[1] >= 10, "{shares:?}");
+}
