@@ -7,6 +7,8 @@ mod exactly_once;
 mod harness;
 mod limits;
 mod locking;
+mod names;
 mod opens;
 mod order;
+mod pseudo_root;
 mod restarts;
