@@ -151,7 +151,7 @@ impl BatchHead {
     pub(crate) fn decode(bytes: &[u8], key: &SegmentKey, at: u64) -> Option<BatchHead> {
         let mut sealed = [0; BATCH_HEAD as usize];
         sealed.copy_from_slice(bytes.get(..BATCH_HEAD as usize)?);
-        let plain = open_in_place(&key, at, HEAD_AAD, &mut sealed)?;
+        let plain = open_in_place(key, at, HEAD_AAD, &mut sealed)?;
         Some(BatchHead {
             number: number(plain),
             first_lsn: Lsn(number(&plain[8..])),

@@ -1,8 +1,37 @@
 //! Transactional metadata: optimistic transactions over an ordered key-value engine.
 //!
 //! [`MetaStore`] is the contract: strictly serializable transactions on an ordered map of byte strings, visible
-//! at commit, durable a moment later. Keys and values mean nothing here. A transaction can carry file data
+//! at commit, durable a moment later (decision D1: one compound, one [`Transaction`]). Keys and values mean nothing
+//! here; [`KeyBuilder`] makes keys that sort like their parts. A transaction can carry file data
 //! ([`Transaction::attach`]) that becomes visible and durable with it; the [`CommitObserver`] keeps its books.
+//!
+//! [`LocalStore`] implements it for a node that stands alone. `conformance` (feature of the same name) is the
+//! suite that every implementation passes.
+//!
+//! # The embedded store
+//!
+//! A commit validates what the transaction has read, appends one record to the node's journal, and publishes the writes in an
+//! *overlay* in memory: all under one short lock, so the order of records is the order of transactions. Durability is
+//! the journal's group commit. Later the *applier* moves durable transactions to the engine (redb) without syncing
+//! it; a *checkpoint* now and then makes the engine durable and lets the journal go. After a crash the journal is
+//! replayed on top of the last checkpoint.
+//!
+//! Conflicts are found as in TL2: a table of 2^18 numbers holds, by hash of the key, the last transaction that wrote it. A
+//! transaction remembers the snapshot it began with; reading something newer moves the snapshot forward if all that was
+//! read still holds, and is a conflict otherwise. So a running transaction never sees a broken state.
+//!
+//! # Formats
+//!
+//! **Body of a journal record**: `1`, number of writes 4, then for each: key length 2, value length 4 (all ones: the key is removed), key,
+//! value; big-endian.
+//!
+//! **`metadata.redb`**: table `rows` (key to value, as they are) and table `header` with the numbers `format` (1) and `applied` (the last
+//! transaction that the rows include). A file of a newer format is refused.
+//!
+//! # Limits
+//!
+//! Keys of up to [`MAX_KEY`] bytes; a transaction must fit one journal record. Reads that miss the engine's cache block the
+//! calling thread for the time of a disk read.
 
 #![deny(missing_docs)]
 

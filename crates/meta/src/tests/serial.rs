@@ -99,7 +99,8 @@ fn run_alone(map: &mut BTreeMap<Vec<u8>, Vec<u8>>, program: &[Operation], name: 
 
 async fn check(programs: Vec<Vec<Vec<Operation>>>, multi: bool) {
     let store = open(&MemoryDisk::new());
-    let committed: Arc<Mutex<Vec<(Lsn, u64, Vec<Operation>, Trace)>>> = Arc::default();
+    type Done = (Lsn, u64, Vec<Operation>, Trace);
+    let committed: Arc<Mutex<Vec<Done>>> = Arc::default();
     let tasks: Vec<_> = programs
         .into_iter()
         .enumerate()
