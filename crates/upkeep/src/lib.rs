@@ -1,1 +1,49 @@
-//! Work behind the scenes: write-back, garbage collection, scrub and repair.
+//! Work behind the scenes of a gateway's volumes: write-back, garbage collection, scrub and repair.
+//!
+//! Five loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
+//! administrators; [`Upkeep`] starts and stops them together.
+//!
+//! - [`WriteBack`] moves dirty data from the cache to the clouds: fragments first, then one metadata transaction
+//!   for many blocks (decision D3). A cloud that fails slows it down and loses nothing; when the clouds stay away, the
+//!   journal fills up and writers wait.
+//! - [`Repairer`] stores missing and bad fragments anew (`K63`, `K65`): those of the durable repair queue, and at
+//!   once those that a read has just met.
+//! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
+//! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
+//! - [`Reaper`] takes removed files apart once they are closed.
+//!
+//! What it is not: it decides nothing about files. What is to be stored, deleted or repaired comes from the volume
+//! ([`MaintainedVolume`]), and how from the block store.
+
+#![deny(missing_docs)]
+
+mod backoff;
+mod bad_fragments;
+mod bundle;
+mod config;
+mod error;
+mod garbage;
+mod loader;
+mod maintained_volume;
+mod pace;
+mod reaper;
+mod repair;
+mod scrub;
+#[cfg(test)]
+mod tests;
+mod write_back;
+
+pub use bad_fragments::{BadFragments, bad_fragments};
+pub use bundle::{Flushed, Upkeep};
+pub use config::UpkeepConfig;
+pub use error::UpkeepError;
+pub use garbage::{GarbageCollector, GarbageReport};
+pub use loader::VersionLoader;
+pub use maintained_volume::{
+    Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, RepairRow, VolumeFailure, Written,
+    WrittenAs,
+};
+pub use reaper::Reaper;
+pub use repair::{RepairReport, Repairer};
+pub use scrub::{ScrubReport, Scrubber};
+pub use write_back::{WriteBack, WriteBackReport};

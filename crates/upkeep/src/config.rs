@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+/// Pace and bounds of the upkeep of one volume.
+#[derive(Clone, Debug)]
+pub struct UpkeepConfig {
+    /// Plaintext bytes of blocks on their way to the clouds; sealed blocks and fragments come on top, up to twice
+    /// as much again.
+    pub in_flight: u64,
+    /// How often write-back looks for blocks that have rested; full and flushed blocks need no look.
+    pub write_back_tick: Duration,
+    /// How often garbage is collected. The delay before something becomes garbage is the volume's.
+    pub garbage_interval: Duration,
+    /// How often the repair queue is tried.
+    pub repair_interval: Duration,
+    /// How often all fragments are checked; zero for never.
+    pub scrub_interval: Duration,
+    /// Bytes a second that a periodic scrub fetches at most.
+    pub scrub_rate: u64,
+    /// How often removed files are taken apart.
+    pub reap_interval: Duration,
+    /// The first pause after a failure; it doubles with each further one.
+    pub first_pause: Duration,
+    /// The longest pause.
+    pub longest_pause: Duration,
+}
+
+impl Default for UpkeepConfig {
+    fn default() -> UpkeepConfig {
+        UpkeepConfig {
+            in_flight: 32 << 20,
+            write_back_tick: Duration::from_secs(1),
+            garbage_interval: Duration::from_secs(60),
+            repair_interval: Duration::from_secs(30),
+            scrub_interval: Duration::ZERO,
+            scrub_rate: 8 << 20,
+            reap_interval: Duration::from_secs(10),
+            first_pause: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(60),
+        }
+    }
+}

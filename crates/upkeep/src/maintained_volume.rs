@@ -1,0 +1,159 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use blocks::{Placement, Protection, SealId};
+use bytes::Bytes;
+use cache::BlockSnapshot;
+use ids::{BlockIndex, ObjectId, Version, VolumeId};
+use seal::{BlockIdentity, FileKey};
+
+/// Why a volume could not do what it was asked: its own error.
+pub type VolumeFailure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A block version, with everything that finds and opens it.
+#[derive(Clone, Debug)]
+pub struct BlockVersion {
+    /// What it is.
+    pub identity: BlockIdentity,
+    /// Its file's key.
+    pub key: FileKey,
+    /// Where its fragments are.
+    pub placement: Arc<Placement>,
+    /// Which sealing of it.
+    pub seal: SealId,
+}
+
+/// What to store of a dirty block.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// A new version.
+    Store(NewBlock),
+    /// The file is gone or ends before the block: its dirty data is of no use.
+    Nothing,
+}
+
+/// A version to be stored.
+#[derive(Clone, Debug)]
+pub struct NewBlock {
+    /// With a version number that no attempt before had.
+    pub identity: BlockIdentity,
+    /// Tells this sealing from those of the same version before a crash.
+    pub seal: SealId,
+    /// Its file's key.
+    pub key: FileKey,
+    /// Where the fragments go.
+    pub placement: Arc<Placement>,
+    /// How it is sealed.
+    pub protection: Protection,
+    /// Bytes of the block that the file has: the block size, or less in the last block.
+    pub length: u64,
+    /// What is there now.
+    pub base: Base,
+}
+
+/// The content that a partly dirty block is laid over.
+#[derive(Clone, Debug)]
+pub enum Base {
+    /// Zeros.
+    Hole,
+    /// A stored version.
+    Stored(BlockVersion),
+}
+
+/// A dirty block that has been written back and waits for its commit.
+pub struct Written {
+    /// What was stored. [`BlockSnapshot::is_current`] has to be asked in the transaction.
+    pub snapshot: BlockSnapshot,
+    /// As what.
+    pub content: WrittenAs,
+}
+
+/// What became of a dirty block.
+#[derive(Clone, Debug)]
+pub enum WrittenAs {
+    /// Stored as this version.
+    Version {
+        /// From the plan.
+        identity: BlockIdentity,
+        /// Which sealing is the right one.
+        seal: SealId,
+        /// Fragments that are not stored yet; into the repair queue, in the same transaction.
+        missing: Vec<u8>,
+        /// Plaintext bytes.
+        length: u64,
+    },
+    /// [`Plan::Nothing`]: only the dirty data is to be dropped.
+    Nothing,
+}
+
+/// A row of the queue of garbage: block versions of one file that nobody refers to any more.
+#[derive(Clone, Debug)]
+pub struct GarbageRow {
+    /// Names the row; also the position behind which to go on.
+    pub row: Bytes,
+    /// The versions, whose fragments are to be deleted.
+    pub versions: Vec<BlockIdentity>,
+    /// Their file's key.
+    pub key: FileKey,
+    /// Where their fragments are.
+    pub placement: Arc<Placement>,
+}
+
+/// A row of the repair queue.
+#[derive(Clone, Debug)]
+pub struct RepairRow {
+    /// Names the row; also the position behind which to go on.
+    pub row: Bytes,
+    /// The version with missing fragments; `None` when it is not the current one any more, so that only the row
+    /// is left to be removed.
+    pub version: Option<BlockVersion>,
+    /// The missing fragments.
+    pub fragments: Vec<u8>,
+}
+
+/// What upkeep needs of a volume. All methods retry conflicts themselves, bounded; an error is worth another try
+/// later. Lists are bounded by `limit` and ascend by `row`, so that the last one is the position to go on from.
+#[async_trait]
+pub trait MaintainedVolume: Send + Sync + 'static {
+    /// Which volume.
+    fn id(&self) -> VolumeId;
+
+    /// What to store of these blocks, in their order, from one consistent view of the metadata.
+    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Vec<Plan>, VolumeFailure>;
+
+    /// Makes written versions current and their dirty data clean, in one transaction, and waits until it is
+    /// durable. Tells of each whether it was committed; the others were overtaken by a truncation, a removal or
+    /// another version, their stored fragments are garbage, and what is still dirty of them is written back anew.
+    async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure>;
+
+    /// Garbage that is due.
+    async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<GarbageRow>, VolumeFailure>;
+
+    /// The fragments of these rows are deleted.
+    async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure>;
+
+    /// The repair queue.
+    async fn repairs(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<RepairRow>, VolumeFailure>;
+
+    /// What is left to repair of these rows; nothing removes the row.
+    async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure>;
+
+    /// Puts fragments into the repair queue, unless `version` is not current any more.
+    async fn queue_repair(
+        &self,
+        object: ObjectId,
+        block: BlockIndex,
+        version: Version,
+        fragments: &[u8],
+    ) -> Result<(), VolumeFailure>;
+
+    /// The current block versions behind `after`, in an order of the volume's own.
+    async fn stored_blocks(
+        &self,
+        after: Option<(ObjectId, BlockIndex)>,
+        limit: usize,
+    ) -> Result<Vec<BlockVersion>, VolumeFailure>;
+
+    /// Does a bounded piece of work on removed files that nobody holds open; tells whether there is more.
+    async fn reap(&self) -> Result<bool, VolumeFailure>;
+}

@@ -1,0 +1,201 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::{BlockStore, CloudId};
+use bytes::Bytes;
+use environment::{Environment, failpoint};
+use futures::stream::{StreamExt, iter};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::bad_fragments::{BadBlock, BadFragmentReports};
+use crate::{BlockVersion, MaintainedVolume, RepairRow, UpkeepConfig, UpkeepError};
+
+/// Rows taken at a time.
+const BATCH: usize = 64;
+/// Blocks repaired at the same time.
+const PARALLEL: usize = 8;
+/// Reports taken together.
+const REPORTS: usize = 256;
+
+/// Stores missing and bad fragments anew, from the durable repair queue (`K63`) and at once after a read met some
+/// (`K65`). A cloud that refuses is left alone for a while that doubles, the others are repaired meanwhile.
+pub struct Repairer<V: ?Sized> {
+    volume: Arc<V>,
+    blocks: Arc<BlockStore>,
+    env: Environment,
+    config: UpkeepConfig,
+    backoff: Backoff,
+    clouds: Mutex<HashMap<CloudId, Sickness>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sickness {
+    failures: u32,
+    until: Duration,
+}
+
+/// What a pass over the repair queue did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Fragments stored anew.
+    pub fragments: u64,
+    /// Blocks that are whole again, or not current any more.
+    pub done: u64,
+    /// Blocks that still lack fragments.
+    pub left: u64,
+    /// Those of them that have too few good fragments to be repaired.
+    pub unreadable: u64,
+}
+
+impl<V: MaintainedVolume + ?Sized> Repairer<V> {
+    /// Repairs the blocks of `volume`.
+    pub fn new(
+        volume: Arc<V>,
+        blocks: Arc<BlockStore>,
+        env: Environment,
+        config: UpkeepConfig,
+    ) -> Repairer<V> {
+        let backoff = Backoff::new(config.first_pause, config.longest_pause);
+        Repairer { volume, blocks, env, config, backoff, clouds: Mutex::default() }
+    }
+
+    /// Repairs until `stop`: the queue at intervals, and what readers report at once.
+    pub async fn run(&self, mut reports: BadFragmentReports, stop: &CancellationToken) {
+        loop {
+            let mut bad = Vec::new();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.env.clock.sleep(self.config.repair_interval) => {}
+                _ = reports.0.recv_many(&mut bad, REPORTS) => {}
+            }
+            // Safe to drop anywhere: repairing twice is harmless.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.pass(bad) => {}
+            }
+        }
+    }
+
+    async fn pass(&self, bad: Vec<BadBlock>) {
+        if let Err(error) = self.note(bad).await {
+            tracing::warn!(volume = %self.volume.id(), %error, "bad fragments could not be queued for repair");
+        }
+        match self.once().await {
+            Ok(RepairReport { left: 0, .. }) => {}
+            Ok(report) => {
+                tracing::info!(volume = %self.volume.id(), ?report, "some fragments could not be repaired yet")
+            }
+            Err(error) => {
+                tracing::warn!(volume = %self.volume.id(), %error, "repair stopped; it is tried again")
+            }
+        }
+    }
+
+    /// Queues what readers reported. Durable before it is repaired, in case the cloud refuses for long.
+    async fn note(&self, mut bad: Vec<BadBlock>) -> Result<(), UpkeepError> {
+        bad.sort_by_key(|bad| (bad.object, bad.block, bad.version));
+        bad.dedup();
+        for BadBlock { object, block, version, fragments, .. } in bad {
+            let queued = self.volume.queue_repair(object, block, version, &fragments).await;
+            queued.map_err(UpkeepError::volume("queueing a repair"))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets which clouds refused lately, so that the next pass tries all.
+    pub fn retry_now(&self) {
+        self.clouds.lock().clear();
+    }
+
+    /// One pass over the whole queue.
+    pub async fn once(&self) -> Result<RepairReport, UpkeepError> {
+        let mut report = RepairReport::default();
+        let mut after = None;
+        loop {
+            let rows = self.volume.repairs(after.as_ref(), BATCH).await;
+            let rows = rows.map_err(UpkeepError::volume("reading the repair queue"))?;
+            let Some(last) = rows.last() else { return Ok(report) };
+            after = Some(last.row.clone());
+            let results: Vec<_> =
+                iter(rows).map(|row| self.repair(row)).buffer_unordered(PARALLEL).collect().await;
+            let mut changed = Vec::new();
+            for Attempt { row, before, left, repaired, unreadable } in results {
+                report.fragments += repaired;
+                report.unreadable += u64::from(unreadable);
+                if left.is_empty() {
+                    report.done += 1;
+                } else {
+                    report.left += 1;
+                }
+                if left != before || left.is_empty() {
+                    changed.push((row, left));
+                }
+            }
+            if !changed.is_empty() {
+                failpoint!("repair.before-commit");
+                let repaired = self.volume.repaired(&changed).await;
+                repaired.map_err(UpkeepError::volume("removing repairs from the queue"))?;
+            }
+        }
+    }
+
+    async fn repair(&self, row: RepairRow) -> Attempt {
+        let RepairRow { row, version, fragments } = row;
+        let done = |left, repaired, unreadable| Attempt {
+            row,
+            before: fragments.clone(),
+            left,
+            repaired,
+            unreadable,
+        };
+        let Some(BlockVersion { identity, key, placement, seal }) = version else {
+            return done(Vec::new(), 0, false);
+        };
+        let (well, mut left): (Vec<u8>, Vec<u8>) = {
+            let (clouds, now) = (self.clouds.lock(), self.env.clock.monotonic());
+            fragments.iter().partition(|fragment| {
+                let cloud = placement.clouds().get(usize::from(**fragment));
+                cloud.is_some_and(|cloud| clouds.get(cloud).is_none_or(|sick| sick.until <= now))
+            })
+        };
+        if well.is_empty() {
+            return done(left, 0, false);
+        }
+        match self.blocks.repair(&key, &identity, seal, &placement, &well).await {
+            Ok(repaired) => {
+                let mut clouds = self.clouds.lock();
+                for fragment in &repaired.repaired {
+                    clouds.remove(&placement.clouds()[usize::from(*fragment)]);
+                }
+                for fault in repaired.failed {
+                    let sick = clouds.entry(fault.cloud).or_default();
+                    sick.failures = sick.failures.saturating_add(1);
+                    let pause = self.backoff.pause(sick.failures, &*self.env.entropy);
+                    sick.until = self.env.clock.monotonic() + pause;
+                    left.push(fault.fragment);
+                }
+                left.extend(repaired.bad.iter().map(|fault| fault.fragment));
+                left.sort_unstable();
+                left.dedup();
+                done(left, repaired.repaired.len() as u64, false)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a block cannot be repaired");
+                let unreadable = !error.is_temporary();
+                done(fragments.clone(), 0, unreadable)
+            }
+        }
+    }
+}
+
+/// What became of one row.
+struct Attempt {
+    row: Bytes,
+    before: Vec<u8>,
+    left: Vec<u8>,
+    repaired: u64,
+    unreadable: bool,
+}

@@ -1,0 +1,371 @@
+//! From the cache to the clouds.
+
+mod held;
+mod report;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::BlockStore;
+use cache::{Cache, DirtyBlock, Selection, StagedBlock};
+use environment::{Environment, failpoint};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::{BadFragments, MaintainedVolume, Plan, UpkeepConfig, UpkeepError, Written, WrittenAs};
+use held::Held;
+pub use report::WriteBackReport;
+
+/// Blocks claimed and not yet committed or given back.
+const OUTSTANDING: usize = 512;
+/// Blocks planned in one look at the metadata, and committed in one transaction.
+const BATCH: usize = 128;
+/// After so many failures without a success in between, the clouds are taken to be away.
+const FAILURES_BEFORE_PAUSE: u32 = 4;
+/// Blocks tried at once to see whether they are back.
+const PROBES: usize = 2;
+/// Bytes of one permit of what is in flight.
+const UNIT: u64 = 64 << 10;
+
+/// Writes the dirty blocks of one volume back (`K49`-`K53`).
+///
+/// Order (decision D3): the fragments are stored, then one metadata transaction makes many new versions current and
+/// their dirty data clean. Whatever happens before the commit is durable leaves the data dirty in the journal.
+///
+/// A block that cannot be stored is tried again after a pause that doubles; when nothing can be stored, the whole
+/// volume pauses and then tries a few blocks at a time. Dirty data is never given up.
+pub struct WriteBack<V: ?Sized> {
+    parts: Arc<Parts<V>>,
+    /// One drive at a time.
+    alone: tokio::sync::Mutex<()>,
+    retry: Notify,
+}
+
+/// What the tasks of a write-back share.
+struct Parts<V: ?Sized> {
+    volume: Arc<V>,
+    cache: Cache,
+    blocks: Arc<BlockStore>,
+    bad: BadFragments,
+    env: Environment,
+    config: UpkeepConfig,
+    /// Whether the journal is short of space.
+    hurry: Box<dyn Fn() -> bool + Send + Sync>,
+    in_flight: Semaphore,
+    units: u32,
+    backoff: Backoff,
+    health: Mutex<Health>,
+    report: Mutex<WriteBackReport>,
+}
+
+#[derive(Default)]
+struct Health {
+    /// Without a success in between.
+    failures: u32,
+    paused_until: Duration,
+    held: Held,
+}
+
+/// A block that is stored, or needs nothing stored, and waits for the commit.
+struct Ready {
+    dirty: DirtyBlock,
+    written: Written,
+    staged: Option<StagedBlock>,
+}
+
+/// How a task of a drive ended.
+enum Event {
+    Stored(Box<Ready>),
+    NotStored(DirtyBlock),
+    Committed,
+}
+
+impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
+    /// Writes back `volume`. `hurry` tells that the journal is short of space (more than half full): blocks are then
+    /// taken before they have rested.
+    pub fn new(
+        volume: Arc<V>,
+        cache: Cache,
+        blocks: Arc<BlockStore>,
+        bad: BadFragments,
+        env: Environment,
+        config: UpkeepConfig,
+        hurry: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> WriteBack<V> {
+        let units = (config.in_flight / UNIT).clamp(1, u64::from(u32::MAX >> 4)) as u32;
+        WriteBack {
+            parts: Arc::new(Parts {
+                volume,
+                cache,
+                blocks,
+                bad,
+                env,
+                hurry: Box::new(hurry),
+                in_flight: Semaphore::new(units as usize),
+                units,
+                backoff: Backoff::new(config.first_pause, config.longest_pause),
+                config,
+                health: Mutex::default(),
+                report: Mutex::default(),
+            }),
+            alone: tokio::sync::Mutex::new(()),
+            retry: Notify::new(),
+        }
+    }
+
+    /// Writes back until `stop`, then finishes what has been begun.
+    pub async fn run(&self, stop: &CancellationToken) {
+        self.drive(Some(stop)).await;
+    }
+
+    /// Writes back what is due now, each block tried once, pauses notwithstanding. Not while [`WriteBack::run`] runs:
+    /// it would wait for its end.
+    pub async fn once(&self) -> WriteBackReport {
+        let before = *self.parts.report.lock();
+        self.forget_pauses();
+        self.drive(None).await;
+        self.report().since(before)
+    }
+
+    /// Tries everything again at once, because somebody waits or a cloud is known to be back.
+    pub fn retry_now(&self) {
+        self.forget_pauses();
+        self.retry.notify_one();
+    }
+
+    /// What has been done since the start.
+    pub fn report(&self) -> WriteBackReport {
+        *self.parts.report.lock()
+    }
+
+    /// Why the volume pauses, if it does: failures in a row.
+    pub fn failures_in_a_row(&self) -> u32 {
+        self.parts.health.lock().failures
+    }
+
+    fn forget_pauses(&self) {
+        let mut health = self.parts.health.lock();
+        health.paused_until = Duration::ZERO;
+        health.held.release_all();
+    }
+
+    /// Until `stop`; without one until nothing is left to be done now.
+    async fn drive(&self, stop: Option<&CancellationToken>) {
+        let _alone = self.alone.lock().await;
+        let parts = &self.parts;
+        let mut work = parts.cache.work();
+        let mut drive = Drive { tasks: JoinSet::new(), ready: Vec::new(), outstanding: 0, committing: false };
+        loop {
+            let stopping = stop.is_some_and(CancellationToken::is_cancelled);
+            let claimed = if stopping { 0 } else { parts.claim(&mut drive).await };
+            drive.commit(parts);
+            if drive.tasks.is_empty() && claimed == 0 && (stopping || stop.is_none()) {
+                return;
+            }
+            let never = CancellationToken::new();
+            tokio::select! {
+                Some(event) = drive.tasks.join_next() => drive.take(parts, event),
+                () = stop.unwrap_or(&never).cancelled(), if !stopping => {}
+                changed = work.changed(), if !stopping => drop(changed),
+                () = self.retry.notified(), if !stopping => {}
+                () = parts.env.clock.sleep(parts.config.write_back_tick), if !stopping && stop.is_some() => {}
+            }
+        }
+    }
+}
+
+/// The state of one drive.
+struct Drive {
+    tasks: JoinSet<Event>,
+    ready: Vec<Ready>,
+    /// Blocks claimed and not given back.
+    outstanding: usize,
+    committing: bool,
+}
+
+impl Drive {
+    fn take<V: MaintainedVolume + ?Sized>(
+        &mut self,
+        parts: &Arc<Parts<V>>,
+        event: Result<Event, tokio::task::JoinError>,
+    ) {
+        match event {
+            Ok(Event::Stored(ready)) => self.ready.push(*ready),
+            Ok(Event::NotStored(dirty)) => {
+                self.outstanding -= 1;
+                parts.hold(dirty);
+            }
+            Ok(Event::Committed) => self.committing = false,
+            Err(error) => {
+                // The claim went back to the queue when the task's state was dropped.
+                tracing::error!(%error, "a task of write-back ended by itself");
+                self.outstanding = self.outstanding.saturating_sub(1);
+                self.committing = false;
+            }
+        }
+    }
+
+    /// Starts a commit of what is ready, unless one is under way; what becomes ready meanwhile shares the next.
+    fn commit<V: MaintainedVolume + ?Sized>(&mut self, parts: &Arc<Parts<V>>) {
+        if self.committing || self.ready.is_empty() {
+            return;
+        }
+        let batch: Vec<_> = self.ready.drain(..self.ready.len().min(BATCH)).collect();
+        self.committing = true;
+        self.outstanding -= batch.len();
+        let parts = Arc::clone(parts);
+        self.tasks.spawn(async move {
+            parts.commit(batch).await;
+            Event::Committed
+        });
+    }
+}
+
+impl<V: MaintainedVolume + ?Sized> Parts<V> {
+    /// Claims blocks and starts to store them; how many.
+    async fn claim(self: &Arc<Self>, drive: &mut Drive) -> usize {
+        let (now, cache) = (self.env.clock.monotonic(), &self.cache);
+        let most = {
+            let mut health = self.health.lock();
+            health.held.release_due(now);
+            match health.failures >= FAILURES_BEFORE_PAUSE {
+                true if health.paused_until > now => 0,
+                true => PROBES,
+                false => OUTSTANDING,
+            }
+        };
+        let room = most.saturating_sub(drive.outstanding).min(BATCH);
+        // Few at a time would mean many looks at the metadata.
+        if room == 0 || (drive.outstanding > 0 && room < BATCH / 2 && most == OUTSTANDING) {
+            return 0;
+        }
+        let hurry = (self.hurry)() || cache.is_crowded();
+        let selection = Selection { bytes: self.config.in_flight.max(1), blocks: room, hurry };
+        let claimed = cache.claim_dirty(self.volume.id(), &selection);
+        if claimed.is_empty() {
+            return 0;
+        }
+        // Fixed before the metadata is looked at: what becomes clean in between shows in the metadata.
+        let snapshots: Vec<_> =
+            claimed.into_iter().filter_map(|dirty| Some((cache.snapshot(&dirty)?, dirty))).collect();
+        let names: Vec<_> = snapshots.iter().map(|(_, dirty)| (dirty.file.object, dirty.block)).collect();
+        let plans = match self.volume.plan_write_back(&names).await {
+            Ok(plans) if plans.len() == names.len() => plans,
+            Ok(_) => {
+                tracing::error!("the volume planned other blocks than it was asked for");
+                self.failed();
+                return 0;
+            }
+            Err(cause) => {
+                self.complain(&UpkeepError::volume("planning a write-back")(cause));
+                return 0;
+            }
+        };
+        failpoint!("writeback.before-put");
+        let count = plans.len();
+        drive.outstanding += count;
+        for ((snapshot, dirty), plan) in snapshots.into_iter().zip(plans) {
+            match plan {
+                Plan::Nothing => {
+                    let written = Written { snapshot, content: WrittenAs::Nothing };
+                    drive.ready.push(Ready { dirty, written, staged: None });
+                }
+                Plan::Store(new) => {
+                    let parts = Arc::clone(self);
+                    drive.tasks.spawn(async move {
+                        match parts.store(&snapshot, new).await {
+                            Ok((content, staged)) => {
+                                let written = Written { snapshot, content };
+                                Event::Stored(Box::new(Ready { dirty, written, staged: Some(staged) }))
+                            }
+                            Err(error) => {
+                                parts.report.lock().failed += 1;
+                                parts.complain(&error);
+                                Event::NotStored(dirty)
+                            }
+                        }
+                    });
+                }
+            }
+        }
+        count
+    }
+
+    /// Commits blocks that are stored; those that fail go back to the queue.
+    async fn commit(&self, batch: Vec<Ready>) {
+        let (mut written, mut claims) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+        for Ready { dirty, written: one, staged } in batch {
+            written.push(one);
+            claims.push((dirty, staged));
+        }
+        failpoint!("writeback.before-commit");
+        let result = self.volume.commit_written(&written).await;
+        failpoint!("writeback.after-commit");
+        match result {
+            Ok(committed) => {
+                let mut report = self.report.lock();
+                for (((dirty, staged), written), committed) in claims.into_iter().zip(&written).zip(committed)
+                {
+                    self.health.lock().held.forget(&dirty);
+                    match (committed, staged, &written.content) {
+                        (true, Some(staged), WrittenAs::Version { length, missing, .. }) => {
+                            staged.keep();
+                            report.blocks += 1;
+                            report.bytes += length;
+                            report.degraded += u64::from(!missing.is_empty());
+                        }
+                        (true, ..) => report.dropped += 1,
+                        (false, ..) => report.overtaken += 1,
+                    }
+                }
+                drop(report);
+                self.succeeded();
+            }
+            Err(cause) => {
+                self.report.lock().failed += claims.len() as u64;
+                self.complain(&UpkeepError::volume("committing written blocks")(cause));
+            }
+        }
+    }
+
+    /// Keeps a block that could not be stored out of the queue for a while.
+    fn hold(&self, dirty: DirtyBlock) {
+        let now = self.env.clock.monotonic();
+        let entropy = &*self.env.entropy;
+        self.health.lock().held.hold(dirty, |failures| now + self.backoff.pause(failures, entropy));
+    }
+
+    fn succeeded(&self) {
+        let mut health = self.health.lock();
+        if health.failures >= FAILURES_BEFORE_PAUSE {
+            tracing::info!(volume = %self.volume.id(), "write-back goes on");
+        }
+        health.failures = 0;
+    }
+
+    fn failed(&self) -> u32 {
+        let mut health = self.health.lock();
+        health.failures = health.failures.saturating_add(1);
+        if health.failures >= FAILURES_BEFORE_PAUSE {
+            let pauses = health.failures - FAILURES_BEFORE_PAUSE + 1;
+            let pause = self.backoff.pause(pauses, &*self.env.entropy);
+            health.paused_until = self.env.clock.monotonic() + pause;
+        }
+        health.failures
+    }
+
+    /// Counts a failure, and tells of the first ones in a row.
+    fn complain(&self, error: &(dyn std::error::Error + Sync)) {
+        let failures = self.failed();
+        let volume = self.volume.id();
+        if failures <= FAILURES_BEFORE_PAUSE {
+            tracing::warn!(%volume, %error, failures, "a block could not be written back; it stays in the journal and is tried again");
+        } else {
+            tracing::debug!(%volume, %error, failures, "write-back pauses");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/// What write-back has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteBackReport {
+    /// Blocks stored and committed.
+    pub blocks: u64,
+    /// Their plaintext bytes.
+    pub bytes: u64,
+    /// Those of them that lack fragments, which are in the repair queue now.
+    pub degraded: u64,
+    /// Blocks whose dirty data had become useless: the file was removed or cut.
+    pub dropped: u64,
+    /// Blocks that were stored in vain: the file was cut, removed or changed elsewhere meanwhile.
+    pub overtaken: u64,
+    /// Attempts that failed; their data is still dirty.
+    pub failed: u64,
+}
+
+impl WriteBackReport {
+    /// What was done after `before`.
+    pub(super) fn since(self, before: WriteBackReport) -> WriteBackReport {
+        WriteBackReport {
+            blocks: self.blocks - before.blocks,
+            bytes: self.bytes - before.bytes,
+            degraded: self.degraded - before.degraded,
+            dropped: self.dropped - before.dropped,
+            overtaken: self.overtaken - before.overtaken,
+            failed: self.failed - before.failed,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+use bytes::Bytes;
+use cache::{BlockSnapshot, CacheError, StagedBlock};
+
+use super::{Parts, UNIT};
+use crate::{Base, MaintainedVolume, NewBlock, VersionLoader, WrittenAs};
+
+/// Why a block was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BlockFailure {
+    #[error("its older content or its dirty data could not be read: {0}")]
+    Read(#[from] CacheError),
+    #[error("{0}")]
+    Store(#[from] blocks::StoreError),
+}
+
+impl<V: MaintainedVolume + ?Sized> Parts<V> {
+    /// Completes, seals and disperses a block.
+    pub(super) async fn store(
+        &self,
+        snapshot: &BlockSnapshot,
+        new: NewBlock,
+    ) -> Result<(WrittenAs, StagedBlock), BlockFailure> {
+        let units = new.length.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
+        // Never closed; without a permit the bound would be missed by this one block.
+        let _permit = self.in_flight.acquire_many(units).await;
+        let file = snapshot.file();
+        let base = match &new.base {
+            _ if snapshot.covers(new.length) => None,
+            Base::Hole => Some(Bytes::new()),
+            Base::Stored(stored) => {
+                let (shift, version) = (new.placement.block_shift(), stored.identity.version);
+                let loader = VersionLoader::new(self.blocks.clone(), stored.clone(), self.bad.clone());
+                Some(self.cache.stored_block(file, shift, snapshot.block(), version, &loader).await?)
+            }
+        };
+        let parts = snapshot.assemble(new.length, base.as_ref()).await?;
+        let NewBlock { identity, seal, key, placement, protection, length, .. } = new;
+        let stored = self.blocks.store(&key, &identity, seal, &placement, &parts, protection).await?;
+        let content = match &parts[..] {
+            [one] => one.clone(),
+            many => many.concat().into(),
+        };
+        let staged = self.cache.stage(file, snapshot.block(), identity.version, content);
+        Ok((WrittenAs::Version { identity, seal, missing: stored.missing, length }, staged))
+    }
+}
