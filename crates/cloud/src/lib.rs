@@ -13,9 +13,8 @@
 //!
 //! ```
 //! # use cloud::{Connection, CloudUrl, Options, ObjectName, PutMode};
-//! # let folder = std::env::temp_dir().join("kurma-cloud-doc");
-//! # std::fs::create_dir_all(&folder).unwrap();
-//! # let url = format!("dir://{}", folder.display());
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let url = format!("dir://{}", folder.path().display());
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! let env = environment::Environment::real();
 //! let cloud = Connection::open(&env, "cellar", &CloudUrl::parse(&url)?, &Options::default()).await?;

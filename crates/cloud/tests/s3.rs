@@ -3,6 +3,8 @@
 //! Starts one with `tests/servers/s3` on a free port of the loopback interface, or uses the one whose address is
 //! in `KURMA_TEST_S3`.
 
+#![allow(clippy::unwrap_used)] // all of this is a test
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;

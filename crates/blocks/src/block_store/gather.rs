@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use cloud::{Connection, Direction};
+use cloud::{Connection, Direction, ObjectName};
 use disperse::VerifiedFragment;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -66,7 +66,10 @@ impl BlockStore {
             match self.cloud_of(target, fragment) {
                 Some(cloud) => {
                     let last = avoid.contains(&fragment);
-                    let sick = !cloud.health().admits(Direction::Read);
+                    let sick = cloud.health().is_sick(Direction::Read);
+                    if sick && cloud.health().admits(Direction::Read) {
+                        probe(cloud.clone(), target.name_of(fragment));
+                    }
                     ranked.push(((last, sick), cloud.health().cost(Direction::Read, size), fragment, cloud));
                 }
                 None => faults.push(fault(target, fragment, FragmentFault::NoSuchCloud)),
@@ -84,4 +87,9 @@ impl BlockStore {
         let bounded = slowest.unwrap_or_default().min(self.limits.longest_hedge);
         bounded.max(self.limits.shortest_hedge)
     }
+}
+
+/// Finds out in the background whether a sick cloud answers again, so that no read has to wait for it.
+fn probe(cloud: Connection, name: ObjectName) {
+    tokio::spawn(async move { cloud.head(&name).await });
 }

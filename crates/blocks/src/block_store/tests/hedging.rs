@@ -1,4 +1,4 @@
-use cloud::Operation;
+use cloud::{Direction, Operation};
 
 use super::*;
 
@@ -124,4 +124,31 @@ async fn many_reads_go_on_at_once_and_spread_over_the_clouds() {
     assert!(took < Duration::from_millis(60), "{took:?}");
     let shares: Vec<_> = gets(&world).iter().zip(before).map(|(after, before)| after - before).collect();
     assert!(shares[0] > shares[1] && shares[1] >= 10, "{shares:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sick_cloud_is_avoided_without_a_wait_and_used_again_when_it_has_recovered() {
+    let world = World::new("replicas:2");
+    world.fill(&identity(), &content(1)).await;
+    world.prefer(0).await;
+    world.clouds[0].set(Side::Reads, CloudFault::Hang);
+    let health = world.store.clouds[&CloudId(10)].health().clone();
+    // Checks, unlike reads, wait for the time-outs.
+    let id = identity();
+    futures::future::join_all((0..5).map(|_| world.faulty(&id))).await;
+    assert!(health.is_sick(Direction::Read));
+    for _ in 0..100 {
+        let begun = world.env.clock.monotonic();
+        world.get(&identity()).await.unwrap();
+        assert_eq!(world.env.clock.monotonic() - begun, Duration::from_millis(10));
+        world.env.clock.sleep(Duration::from_secs(1)).await;
+    }
+    world.clouds[0].set(Side::Reads, CloudFault::None);
+    for _ in 0..2 {
+        // The probe that was hanging ends; the next one succeeds.
+        world.env.clock.sleep(Duration::from_secs(300)).await;
+        world.get(&identity()).await.unwrap();
+    }
+    world.env.clock.sleep(Duration::from_millis(1)).await;
+    assert!(!health.is_sick(Direction::Read));
 }
