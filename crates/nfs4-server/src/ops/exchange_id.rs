@@ -10,7 +10,9 @@ use crate::state::ExchangeId;
 
 /// Gives the client an id. State protection needs RPCSEC_GSS, which is not served.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &ExchangeIdArgs) -> Result<ExchangeIdOk, NfsStatus> {
-    if args.flags & !exchange_id::ARGUMENTS != 0 {
+    // Fencing came with 4.2.
+    let unknown = if cx.minor_version == 1 { exchange_id::SUPP_FENCE_OPS } else { 0 };
+    if args.flags & (unknown | !exchange_id::ARGUMENTS) != 0 {
         return Err(NfsStatus::Inval);
     }
     match args.state_protect {

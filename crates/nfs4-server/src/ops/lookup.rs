@@ -50,12 +50,15 @@ pub(super) async fn find_parent(cx: &mut Compound<'_>) -> Result<Handle, Failure
             if directory == transaction.root() {
                 return Ok(Handle::PseudoRoot);
             }
-            Ok(Handle::File(transaction.parent(directory).await?.file))
+            match transaction.parent(directory).await {
+                Err(FsError::NotDirectory) => Err(no_directory(cx, directory).await?.into()),
+                found => Ok(Handle::File(found?.file)),
+            }
         }
     }
 }
 
-/// Clients have to follow links themselves; so they must learn that this is one (§18.13.3).
+/// Clients have to follow links themselves; so they must learn that this is one (§15.2, §18.13.3).
 async fn no_directory(cx: &mut Compound<'_>, file: FileId) -> Result<NfsStatus, Failure> {
     let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
     Ok(if attributes.kind == FileKind::Symlink { NfsStatus::Symlink } else { NfsStatus::NotDir })

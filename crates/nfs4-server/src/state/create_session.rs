@@ -9,8 +9,8 @@ use super::session::{Channel, Session};
 use super::slot_table::SlotTable;
 use super::{Principal, Refusal, State};
 
-/// A compound of SEQUENCE, PUTFH and one small operation must fit.
-const SMALLEST_MESSAGE: u32 = 512;
+/// A compound of SEQUENCE, PUTFH and one small operation must fit; on the back channel CB_SEQUENCE and CB_RECALL.
+const SMALLEST_MESSAGE: u32 = 256;
 
 /// Bytes that every slot may keep, however little the client asks for: a SEQUENCE and an error.
 const SMALLEST_CACHED: u32 = 256;
@@ -87,7 +87,7 @@ impl State {
             return Err(NfsStatus::NoSpc);
         }
         let fore = negotiate_fore(&request.fore, limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes), &limits)?;
-        let back = negotiate_back(&request.back);
+        let back = negotiate_back(&request.back)?;
 
         let mut id = [0; 16];
         id[..4].copy_from_slice(&self.config.instance.to_be_bytes());
@@ -145,14 +145,17 @@ fn negotiate_fore(asked: &Channel, cache_left: u64, limits: &crate::Limits) -> R
 }
 
 /// The client's limits hold on the back channel; we need little.
-fn negotiate_back(asked: &Channel) -> Channel {
-    Channel {
+fn negotiate_back(asked: &Channel) -> Result<Channel, NfsStatus> {
+    if asked.max_request < SMALLEST_MESSAGE || asked.max_response < SMALLEST_MESSAGE || asked.operations < 2 {
+        return Err(NfsStatus::TooSmall);
+    }
+    Ok(Channel {
         max_request: asked.max_request.min(64 << 10),
         max_response: asked.max_response.min(64 << 10),
         max_response_cached: asked.max_response_cached.min(64 << 10),
         operations: asked.operations.min(16),
         slots: asked.slots.min(16),
-    }
+    })
 }
 
 impl Channel {

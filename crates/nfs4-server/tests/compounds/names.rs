@@ -101,6 +101,8 @@ async fn links_are_read_and_not_followed() {
     assert_eq!(results[2], NfsResOp::ReadLink(Outcome::Ok(LinkText(Bytes::from_static(b"over/there")))));
     let through = [put_handle(&root), lookup("s"), lookup("x")];
     assert_eq!(outcome(&session, &through).await, (NfsStatus::Symlink, 3));
+    let up = [put_handle(&root), lookup("s"), NfsArgOp::LookupParent];
+    assert_eq!(outcome(&session, &up).await, (NfsStatus::Symlink, 3));
     assert_eq!(outcome(&session, &[put_handle(&root), symlink("empty", "")]).await.0, NfsStatus::Inval);
     assert_eq!(outcome(&session, &[put_handle(&root), NfsArgOp::ReadLink]).await.0, NfsStatus::WrongType);
     running.stop().await;

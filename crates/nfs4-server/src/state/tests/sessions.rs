@@ -56,6 +56,12 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
     assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall);
     request.fore = channel();
     assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall, "refusals are kept");
+
+    for back in [Channel { max_request: 10, ..channel() }, Channel { operations: 1, ..channel() }] {
+        request.sequence += 1;
+        request.back = back;
+        assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall, "{back:?}");
+    }
 }
 
 #[test]
