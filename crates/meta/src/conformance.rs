@@ -26,6 +26,8 @@ where
     a_reader_never_sees_half_of_a_transaction(&*factory().await).await;
     a_reader_that_was_overtaken_does_not_commit(&*factory().await).await;
     blind_writes_do_not_conflict(&*factory().await).await;
+    a_snapshot_is_unaffected_by_later_commits(&*factory().await).await;
+    all_rows_can_be_copied_to_another_store(&*factory().await, &*factory().await).await;
     an_exclusive_transaction_never_conflicts(factory().await).await;
     concurrent_increments_add_up(factory().await).await;
     concurrent_transfers_keep_the_sum(factory().await).await;
@@ -259,6 +261,35 @@ async fn blind_writes_do_not_conflict(store: &dyn MetaStore) {
     expect(commit(second).await);
     let mut reader = begin(store).await;
     assert_eq!(get(&mut reader, "x").await.as_deref(), Some("2"));
+}
+
+async fn a_snapshot_is_unaffected_by_later_commits(store: &dyn MetaStore) {
+    put(store, &[("a", "1"), ("b", "1")]).await;
+    put(store, &[("b", "2")]).await;
+    let mut snapshot = expect(store.snapshot().await);
+    put(store, &[("a", "3"), ("c", "3")]).await;
+    assert_eq!(text(&expect(snapshot.rows(b"", &[255; 8], 100).await)), "a=1 b=2 ");
+    assert_eq!(text(&expect(snapshot.rows(b"b", &[255; 8], 1).await)), "b=2 ");
+    assert_eq!(text(&expect(snapshot.rows(b"", b"b", 0).await)), "");
+    let mut later = expect(store.snapshot().await);
+    assert!(later.lsn() > snapshot.lsn());
+    assert_eq!(text(&expect(later.rows(b"", &[255; 8], 100).await)), "a=3 b=2 c=3 ");
+}
+
+async fn all_rows_can_be_copied_to_another_store(from: &dyn MetaStore, to: &dyn MetaStore) {
+    for part in 0..13 {
+        let mut transaction = begin(from).await;
+        for row in 0..100 {
+            transaction.put(bytes(format!("{:04}", row * 13 + part)), bytes(row.to_string()));
+        }
+        expect(commit(transaction).await);
+    }
+    assert_eq!(expect(crate::copy_rows(from, to).await), 1300);
+    let mut rows = Vec::new();
+    for store in [from, to] {
+        rows.push(text(&expect(begin(store).await.scan(all()).await)));
+    }
+    assert_eq!(rows[0], rows[1]);
 }
 
 async fn increment(store: &dyn MetaStore, mode: Mode) -> Result<(), MetaError> {

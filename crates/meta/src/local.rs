@@ -1,6 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,9 +13,10 @@ use crate::applier::{Applier, ApplyQueue};
 use crate::engine::{Engine, Write};
 use crate::overlay::Overlay;
 use crate::redb_engine::RedbEngine;
+use crate::snapshot::LocalSnapshot;
 use crate::transaction::{Exclusive, LocalTransaction};
 use crate::versions::VersionTable;
-use crate::{CommitObserver, MetaError, MetaStore, Mode, ReplayedAttachment, Transaction, batch};
+use crate::{CommitObserver, MetaError, MetaStore, Mode, ReplayedAttachment, Snapshot, Transaction, batch};
 
 /// Sizes and limits of an embedded store.
 #[derive(Debug, Clone)]
@@ -72,6 +73,21 @@ impl Drop for Handle {
     }
 }
 
+/// How an embedded store is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// The last transaction that is visible.
+    pub published: Lsn,
+    /// The last one that is durable.
+    pub durable: Lsn,
+    /// The last one that the engine has.
+    pub applied: Lsn,
+    /// Visible and not yet in the engine, in bytes of memory.
+    pub overlay: u64,
+    /// Commits that were refused because something read had changed.
+    pub conflicts: u64,
+}
+
 /// What transactions and the applier share.
 pub(crate) struct Shared {
     pub config: LocalConfig,
@@ -92,6 +108,7 @@ pub(crate) struct Shared {
     pub work: Notify,
     /// The applier has made room.
     pub room: Notify,
+    pub conflicts: AtomicU64,
     stopped: AtomicBool,
     /// The applier has ended.
     pub ended: Notify,
@@ -176,6 +193,7 @@ impl LocalStore {
             queue: Mutex::default(),
             work: Notify::new(),
             room: Notify::new(),
+            conflicts: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             ended: Notify::new(),
             has_ended: AtomicBool::new(false),
@@ -187,6 +205,22 @@ impl LocalStore {
     /// The journal under the store; for reading payloads.
     pub fn journal(&self) -> &Journal {
         &self.handle.shared.journal
+    }
+
+    /// How the store is doing.
+    pub fn status(&self) -> Status {
+        let shared = &self.handle.shared;
+        let (published, applied) = {
+            let layers = shared.overlay.read();
+            (layers.published, layers.viewed)
+        };
+        Status {
+            published,
+            durable: shared.journal.durable_lsn(),
+            applied,
+            overlay: shared.queue.lock().bytes(),
+            conflicts: shared.conflicts.load(Ordering::Relaxed),
+        }
     }
 
     /// The last transaction that is visible.
@@ -271,5 +305,25 @@ impl MetaStore for LocalStore {
             Mode::ExclusiveUpkeep => Some(shared.exclusive(Priority::Upkeep).await?),
         };
         Ok(Box::new(LocalTransaction::new(shared, exclusive)))
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetaError> {
+        let shared = &self.handle.shared;
+        let target = self.published();
+        shared.journal.durable(target).await?;
+        shared.work.notify_one();
+        loop {
+            let moved = shared.room.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            {
+                let layers = shared.overlay.read();
+                if layers.viewed >= target {
+                    return Ok(Box::new(LocalSnapshot { view: layers.view.clone(), lsn: layers.viewed }));
+                }
+            }
+            shared.queue.lock().check()?;
+            moved.await;
+        }
     }
 }

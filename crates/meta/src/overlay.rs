@@ -20,6 +20,8 @@ pub(crate) struct Overlay {
 pub(crate) struct Layers {
     entries: BTreeMap<Bytes, (Lsn, Option<Bytes>)>,
     pub view: Arc<dyn View>,
+    /// The last transaction that the view includes.
+    pub viewed: Lsn,
     /// The last transaction that is visible.
     pub published: Lsn,
 }
@@ -29,7 +31,7 @@ const REMOVED_AT_ONCE: usize = 256;
 
 impl Overlay {
     pub(crate) fn new(view: Arc<dyn View>, published: Lsn) -> Overlay {
-        Overlay { lock: RwLock::new(Layers { entries: BTreeMap::new(), view, published }) }
+        Overlay { lock: RwLock::new(Layers { entries: BTreeMap::new(), view, viewed: published, published }) }
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Layers> {
@@ -42,7 +44,11 @@ impl Overlay {
 
     /// The engine's view now has all writes up to `applied`, among them `writes`.
     pub(crate) fn applied<'a>(&self, view: Arc<dyn View>, applied: Lsn, writes: impl Iterator<Item = &'a Write>) {
-        let old = std::mem::replace(&mut self.lock.write().view, view);
+        let old = {
+            let mut layers = self.lock.write();
+            layers.viewed = applied;
+            std::mem::replace(&mut layers.view, view)
+        };
         drop(old); // frees pages; not under the lock
         let mut writes = writes.peekable();
         while writes.peek().is_some() {

@@ -185,3 +185,41 @@ impl StorageBackend for DiskBackend {
         self.file.write_all_at(&[io::IoSlice::new(data)], offset)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use journal::testing::MemoryDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_newer_format_is_refused() {
+        let disk = MemoryDisk::new();
+        let path = Path::new("/metadata.redb");
+        let engine = RedbEngine::open(&disk, path, 1 << 20).unwrap();
+        let transaction = engine.database.begin_write().unwrap();
+        transaction.open_table(HEADER).unwrap().insert("format", FORMAT + 1).unwrap();
+        transaction.commit().unwrap();
+        drop(engine);
+        let error = RedbEngine::open(&disk, path, 1 << 20).err().unwrap();
+        assert!(matches!(error, MetaError::NewerFormat { found: 2, known: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_crash_loses_only_what_came_after_the_last_durable_batch() {
+        let disk = MemoryDisk::new();
+        let path = Path::new("/metadata.redb");
+        let engine = RedbEngine::open(&disk, path, 1 << 20).unwrap();
+        let write = |number: u8| (Bytes::from(vec![number]), Some(Bytes::from(vec![number; 1000])));
+        for number in 1..=60 {
+            engine.apply(&mut [write(number)].iter(), Lsn(number.into()), number % 20 == 0).unwrap();
+            let crashed = RedbEngine::open(&disk.crash(number.into()), path, 1 << 20).unwrap();
+            let applied = crashed.applied().0;
+            assert!(applied >= u64::from(number / 20 * 20) && applied <= number.into());
+            let view = crashed.view().unwrap();
+            for row in 1..=60 {
+                assert_eq!(view.get(&[row]).unwrap().is_some(), u64::from(row) <= applied);
+            }
+        }
+    }
+}

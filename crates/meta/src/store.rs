@@ -31,6 +31,20 @@ pub enum Mode {
 pub trait MetaStore: Send + Sync {
     /// Starts a transaction. [`Mode::Exclusive`] waits for its turn and for journal space.
     async fn begin(&self, mode: Mode) -> Result<Box<dyn Transaction>, MetaError>;
+
+    /// All rows as they were at one instant after this call began, durable ones only; unaffected by later commits and in
+    /// nobody's way. For dumps and backups.
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetaError>;
+}
+
+/// The rows of a store at one instant.
+#[async_trait]
+pub trait Snapshot: Send {
+    /// The last transaction that it includes.
+    fn lsn(&self) -> Lsn;
+
+    /// At most `limit` rows from `start` (included) to `end` (excluded), ascending.
+    async fn rows(&mut self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<(Bytes, Bytes)>, MetaError>;
 }
 
 /// A range to read, in ascending order of keys.

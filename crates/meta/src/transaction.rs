@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -181,6 +182,8 @@ impl LocalTransaction {
 
         let mut queue = shared.queue.lock();
         if !self.holds() {
+            drop(queue);
+            shared.conflicts.fetch_add(1, Ordering::Relaxed);
             return Err(MetaError::Conflict);
         }
         let bytes = record.body.len() as u64 + 128 * writes.len() as u64;
@@ -281,11 +284,11 @@ impl Transaction for LocalTransaction {
         let record = Record { body: batch::encode(self.writes.iter()), attachments: self.attachments.clone() };
         let space = Journal::space_of(&record);
         let shared = self.shared.clone();
+        let limit = shared.journal.max_record();
+        if space > limit {
+            return Err(MetaError::TooLarge { what: "bytes", found: space, limit });
+        }
         if let Some(Exclusive { reservation, gate, turn }) = self.exclusive.take() {
-            if space > shared.journal.max_record() {
-                let limit = shared.journal.max_record();
-                return Err(MetaError::TooLarge { what: "bytes", found: space, limit });
-            }
             shared.wait_for_applier().await?;
             let committed = self.publish(record, reservation);
             drop((gate, turn));
