@@ -53,6 +53,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn open_to_all(file_system: &dyn FileSystem) -> Result<(), file_system::FsError> {
     let mut transaction = file_system.begin(&Caller::root(), Mode::Optimistic).await?;
     let root = transaction.root();
-    transaction.set_attributes(root, &SetAttributes::with_mode(0o777), file_system::Authority::Checked).await?;
+    transaction
+        .set_attributes(root, &SetAttributes::with_mode(0o777), file_system::Authority::Checked)
+        .await?;
     transaction.commit(CommitMode::Durable).await
 }

@@ -66,7 +66,12 @@ pub(crate) struct Compound<'a> {
 }
 
 impl<'a> Compound<'a> {
-    fn new(server: &'a Shared, requester: Requester, connection: ConnectionId, minor_version: u32) -> Compound<'a> {
+    fn new(
+        server: &'a Shared,
+        requester: Requester,
+        connection: ConnectionId,
+        minor_version: u32,
+    ) -> Compound<'a> {
         Compound {
             server,
             requester,
@@ -158,7 +163,8 @@ impl<'a> Compound<'a> {
     pub async fn authority(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, NfsStatus> {
         let client = self.client()?;
         let id = self.resolve_state_id(id)?;
-        let grant = self.server.with_state(|state, now| state.check_io(client, &id, file, write, now)).await?;
+        let grant =
+            self.server.with_state(|state, now| state.check_io(client, &id, file, write, now)).await?;
         Ok(match grant {
             IoGrant::Anonymous => Authority::Checked,
             IoGrant::Opened => Authority::Opened,

@@ -34,7 +34,8 @@ impl ServerConfig {
     /// One day.
     pub const DEFAULT_COURTESY: Duration = Duration::from_secs(24 * 3600);
     /// Leases that make sense: shorter ones flood the network with renewals, longer ones make every restart long.
-    pub const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(3600);
+    pub const LEASES: std::ops::RangeInclusive<Duration> =
+        Duration::from_secs(10)..=Duration::from_secs(3600);
 }
 
 /// Why a server cannot start or go on.

@@ -25,6 +25,7 @@ mod config;
 mod exports;
 mod failure;
 mod file_handle;
+mod in_flight;
 mod limits;
 mod metrics;
 mod ops;

@@ -3,6 +3,8 @@
 /// Bounds of a server. [`Limits::default`] suits a gateway with a few hundred clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Connections at one time; more wait to be accepted.
+    pub connections: usize,
     /// Clients, confirmed or not.
     pub clients: usize,
     /// Sessions of one client.
@@ -32,6 +34,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
+            connections: 900,
             clients: 4096,
             sessions_per_client: 64,
             slots: 128,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,12 +10,13 @@ use nfs4::OwnerName;
 use onc_rpc::{Call, ConnectionId, Peer, Reply, Service};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::compound;
 use crate::exports::ExportTable;
 use crate::file_handle::HandleKey;
+use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::shared::Shared;
 use crate::state::{Grace, State, StateConfig};
@@ -37,9 +38,9 @@ struct Inner {
     shared: Shared,
     /// Open connections: for callbacks, and to close them at the end.
     peers: Mutex<HashMap<ConnectionId, Peer>>,
-    running: AtomicUsize,
-    /// Told when `running` falls to zero.
-    idle: Notify,
+    in_flight: Arc<InFlight>,
+    /// One permit for each connection that may still be made.
+    connections: Arc<Semaphore>,
     stopping: AtomicBool,
 }
 
@@ -82,8 +83,8 @@ impl Server {
             inner: Arc::new(Inner {
                 shared,
                 peers: Mutex::default(),
-                running: AtomicUsize::new(0),
-                idle: Notify::new(),
+                in_flight: Arc::default(),
+                connections: Arc::new(Semaphore::new(config.limits.connections)),
                 stopping: AtomicBool::new(false),
             }),
         })
@@ -117,16 +118,23 @@ impl Server {
 
     async fn accept(&self, listener: &TcpListener) -> Result<(), ServerError> {
         loop {
+            // At the limit new connections wait in the listener's queue.
+            let Ok(permit) = self.inner.connections.clone().acquire_owned().await else { return Ok(()) };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
-                Err(error) if is_of_one_connection(&error) => {
-                    tracing::debug!(%error, "connection lost before it was accepted");
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => match after(&error) {
+                    AcceptFailure::Connection => continue,
+                    AcceptFailure::Resources => {
+                        tracing::warn!(%error, "cannot accept more connections now");
+                        self.inner.shared.environment.clock.sleep(TICK).await;
+                        continue;
+                    }
+                    AcceptFailure::Listener => return Err(error.into()),
+                },
             };
             let server = self.clone();
             tokio::spawn(async move {
+                let _permit = permit;
                 let limits = server.rpc_limits();
                 let mut id = None;
                 let opened = |peer: &Peer| {
@@ -157,17 +165,8 @@ impl Server {
     /// Lets running requests end, then closes.
     async fn stop(&self) {
         self.inner.stopping.store(true, Ordering::SeqCst);
-        let finished = async {
-            loop {
-                let idle = self.inner.idle.notified();
-                if self.inner.running.load(Ordering::SeqCst) == 0 {
-                    return;
-                }
-                idle.await;
-            }
-        };
         tokio::select! {
-            () = finished => {}
+            () = self.inner.in_flight.none() => {}
             () = self.inner.shared.environment.clock.sleep(STOP_LIMIT) => {
                 tracing::warn!("requests were still running when the time to stop was over");
             }
@@ -187,13 +186,33 @@ impl Server {
     }
 }
 
-/// Whether accepting can go on: the error is of a connection that ended before it was accepted (accept(2)).
-fn is_of_one_connection(error: &std::io::Error) -> bool {
+/// What an error of accept(2) is about.
+enum AcceptFailure {
+    /// The connection, which ended before it was accepted.
+    Connection,
+    /// File descriptors or memory, which others may give back.
+    Resources,
+    /// The listener.
+    Listener,
+}
+
+fn after(error: &std::io::Error) -> AcceptFailure {
     use std::io::ErrorKind;
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted | ErrorKind::TimedOut
-    )
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = 105;
+    match error.kind() {
+        ErrorKind::ConnectionAborted
+        | ErrorKind::ConnectionReset
+        | ErrorKind::Interrupted
+        | ErrorKind::NetworkDown
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::HostUnreachable
+        | ErrorKind::TimedOut => AcceptFailure::Connection,
+        ErrorKind::OutOfMemory => AcceptFailure::Resources,
+        _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS)) => AcceptFailure::Resources,
+        _ => AcceptFailure::Listener,
+    }
 }
 
 #[async_trait]
@@ -205,35 +224,16 @@ impl Service for Server {
         if call.version != nfs4::VERSION {
             return Reply::ProgramMismatch { low: nfs4::VERSION, high: nfs4::VERSION };
         }
-        let _running = Running::new(&self.inner);
+        let request = self.inner.in_flight.begin();
         // After the count, so that a stop either sees this request or makes it wait for the next start.
         if self.inner.stopping.load(Ordering::SeqCst) {
             return Reply::Drop;
         }
-        match call.procedure {
+        let reply = match call.procedure {
             nfs4::PROCEDURE_NULL => Reply::Success(Vec::new()),
             nfs4::PROCEDURE_COMPOUND => compound::handle(&self.inner.shared, call, peer).await,
             _ => Reply::ProcedureUnavailable,
-        }
-    }
-}
-
-/// Counts a request while it runs.
-struct Running<'a> {
-    inner: &'a Inner,
-}
-
-impl Running<'_> {
-    fn new(inner: &Inner) -> Running<'_> {
-        inner.running.fetch_add(1, Ordering::SeqCst);
-        Running { inner }
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if self.inner.running.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.inner.idle.notify_waiters();
-        }
+        };
+        request.until_written(reply)
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes that are the same for all objects of a server.
 
-use file_system::limits::{MAX_FILE_SIZE, MAX_LINKS};
 use file_system::MAX_NAME;
+use file_system::limits::{MAX_FILE_SIZE, MAX_LINKS};
 use nfs4::bits::fh_expire;
 use nfs4::{AttributeValues, ChangeAttrType, FsCharset, NfsStatus, NfsTime};
 

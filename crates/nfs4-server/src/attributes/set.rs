@@ -90,10 +90,7 @@ fn apply(masked: ModeMasked, mode: u32) -> Result<u32, NfsStatus> {
 /// A user or group: digits alone (RFC 8881 §5.9). The largest number stands for nobody in system calls.
 fn id(text: &Utf8String) -> Result<u32, NfsStatus> {
     let digits = text.as_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits
-        .and_then(|digits| digits.parse().ok())
-        .filter(|&id| id != u32::MAX)
-        .ok_or(NfsStatus::BadOwner)
+    digits.and_then(|digits| digits.parse().ok()).filter(|&id| id != u32::MAX).ok_or(NfsStatus::BadOwner)
 }
 
 fn time_to_set(wanted: nfs4::SetTime) -> Result<SetTime, NfsStatus> {

@@ -3,7 +3,8 @@
 use nfs4::{Attribute, Bitmap, NfsStatus};
 
 /// Attributes that can be read or set, of every object and of the pseudo root.
-pub(crate) const SUPPORTED: Bitmap = Attribute::REQUIRED.union(SERVER).union(OBJECT).union(SPACE).union(SETTABLE);
+pub(crate) const SUPPORTED: Bitmap =
+    Attribute::REQUIRED.union(SERVER).union(OBJECT).union(SPACE).union(SETTABLE);
 
 /// Attributes that can be set.
 pub(super) const SETTABLE: Bitmap = Attribute::set(&[

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use file_system::{Caller, CreateKind, Device, FileKind, Mode, Name, OpenCreate, SetAttributes, SetTime};
 use ids::Timestamp;
 use nfs4::{
-    Attribute, AttributeValues, Bitmap, Fattr, FileType, Fsid, ModeMasked, ModeUmask, NfsStatus, NfsTime, SpecData,
-    Utf8String,
+    Attribute, AttributeValues, Bitmap, Fattr, FileType, Fsid, ModeMasked, ModeUmask, NfsStatus, NfsTime,
+    SpecData, Utf8String,
 };
 
 use super::supported::SETTABLE;
@@ -65,7 +65,8 @@ async fn every_supported_attribute_is_said_of_every_object_and_survives_the_wire
 async fn values_come_from_the_object() {
     for (kind, values) in everything_said(READABLE).await.into_iter().skip(2) {
         let is_device = matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice);
-        let numbers = if is_device { SpecData { major: 8, minor: 3 } } else { SpecData { major: 0, minor: 0 } };
+        let numbers =
+            if is_device { SpecData { major: 8, minor: 3 } } else { SpecData { major: 0, minor: 0 } };
         assert_eq!(values.rawdev, Some(numbers), "{kind:?}");
         assert_eq!(values.owner, Some(Utf8String::from("11")));
         assert_eq!(values.owner_group, Some(Utf8String::from("22")));
@@ -218,7 +219,8 @@ fn values_that_make_no_sense_are_refused() {
     let owner = |text: &str| AttributeValues { owner: Some(text.into()), ..none() };
     let group = |text: &str| AttributeValues { owner_group: Some(text.into()), ..none() };
     let late = NfsTime { seconds: 0, nanoseconds: 1_000_000_000 };
-    let masked = |value, mask| AttributeValues { mode_set_masked: Some(ModeMasked { value, mask }), ..none() };
+    let masked =
+        |value, mask| AttributeValues { mode_set_masked: Some(ModeMasked { value, mask }), ..none() };
     let mut cases = vec![
         (AttributeValues { mode: Some(0o10000), ..none() }, NfsStatus::Inval),
         (AttributeValues { time_create: Some(late), ..none() }, NfsStatus::Inval),
@@ -230,7 +232,9 @@ fn values_that_make_no_sense_are_refused() {
         (masked(0o4, 0o2), NfsStatus::Inval),
         (AttributeValues { mode: Some(0o2), ..masked(0o2, 0o2) }, NfsStatus::Inval),
     ];
-    for text in ["", "root", "root@example.org", "1000@example.org", "-1", "+1", "1 ", "4294967295", "4294967296"] {
+    for text in
+        ["", "root", "root@example.org", "1000@example.org", "-1", "+1", "1 ", "4294967295", "4294967296"]
+    {
         cases.push((owner(text), NfsStatus::BadOwner));
         cases.push((group(text), NfsStatus::BadOwner));
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nfs4::{CompoundHeader, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SequenceArgs, SequenceOk, Utf8String};
+use nfs4::{
+    CompoundHeader, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SequenceArgs, SequenceOk, Utf8String,
+};
 use onc_rpc::{Call, Peer, Reply};
 use xdr::{Decode, Decoder};
 
@@ -139,7 +141,8 @@ impl Request<'_> {
             Ok(Entered::Uncached { status }) => {
                 server.metrics.replay();
                 self.reply.push(&sequence_result(&args, &status));
-                let next = self.input.peek_u32().ok().and_then(OpCode::from_number).unwrap_or(OpCode::Illegal);
+                let next =
+                    self.input.peek_u32().ok().and_then(OpCode::from_number).unwrap_or(OpCode::Illegal);
                 self.fail(next, NfsStatus::RetryUncachedRep)
             }
             Ok(Entered::Run { client, channel, status }) => {

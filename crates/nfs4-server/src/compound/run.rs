@@ -148,7 +148,11 @@ impl Runner<'_, '_> {
         }
         let status = ops::execute(self.compound, argument, &mut self.reply.out).await?;
         if self.reply.message_bytes() > self.limit.bytes {
-            debug_assert_eq!(room_needed(operation), super::reply::ERROR_BYTES, "{operation} wrote more than it said");
+            debug_assert_eq!(
+                room_needed(operation),
+                super::reply::ERROR_BYTES,
+                "{operation} wrote more than it said"
+            );
             return Err(self.limit.status.into());
         }
         self.reply.written(status);

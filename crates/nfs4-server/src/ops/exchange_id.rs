@@ -2,7 +2,8 @@
 
 use nfs4::bits::exchange_id;
 use nfs4::{
-    ExchangeIdArgs, ExchangeIdOk, ImplementationId, NfsStatus, NfsTime, ServerOwner, StateProtectArgs, StateProtectRes,
+    ExchangeIdArgs, ExchangeIdOk, ImplementationId, NfsStatus, NfsTime, ServerOwner, StateProtectArgs,
+    StateProtectRes,
 };
 
 use crate::compound::Compound;

@@ -2,8 +2,8 @@
 
 use file_system::{FileId, FileKind};
 use nfs4::{
-    LockArgs, LockDenied as WireDenied, LockRes, LockTestArgs, LockTestRes, LockType, Locker as WireLocker, NfsStatus,
-    OwnerName, StateId, StateOwner, UnlockArgs,
+    LockArgs, LockDenied as WireDenied, LockRes, LockTestArgs, LockTestRes, LockType, Locker as WireLocker,
+    NfsStatus, OwnerName, StateId, StateOwner, UnlockArgs,
 };
 
 use crate::compound::Compound;
@@ -54,8 +54,10 @@ pub(super) async fn test(cx: &mut Compound<'_>, args: &LockTestArgs) -> Result<L
     let file = regular_file(cx).await?;
     let range = ByteRange::new(args.offset, args.length)?;
     let (owner, exclusive) = (&args.owner.owner, args.lock_type.is_write());
-    let conflict =
-        cx.server.with_state(|state, now| state.test_lock(client, owner, file, range, exclusive, now)).await?;
+    let conflict = cx
+        .server
+        .with_state(|state, now| state.test_lock(client, owner, file, range, exclusive, now))
+        .await?;
     Ok(match conflict {
         None => LockTestRes::Ok,
         Some(held) => LockTestRes::Denied(denied(&held)),

@@ -5,8 +5,8 @@ use file_system::{
 };
 use nfs4::bits::{open_result, share_access};
 use nfs4::{
-    Bitmap, ChangeInfo, CreateHow, NfsStatus, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenOk,
-    StateId,
+    Bitmap, ChangeInfo, CreateHow, NfsStatus, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenHow,
+    OpenOk, StateId,
 };
 
 use crate::attributes::{EXCLUSIVE_CREATE, ToSet, to_set};
@@ -59,7 +59,8 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     let file = found.attributes.file;
     let caller = cx.caller(file.volume)?;
     // What is reclaimed was checked before the restart.
-    if !reclaim && !(found.created || found.by_handle && caller.uid == found.attributes.uid) {
+    let granted = reclaim || found.created || found.by_handle && caller.uid == found.attributes.uid;
+    if !granted {
         check_access(&found.attributes, &caller, share)?;
     }
     let state_id = grant(cx, args, share, file, reclaim).await?;
@@ -118,7 +119,13 @@ async fn by_name(
         check_kind(attributes.kind)?;
         let change = transaction.attributes(directory).await?.change;
         let change = ChangeInfo { atomic: true, before: change, after: change };
-        return Ok(Found { attributes, created: false, by_handle: false, change, attributes_set: Bitmap::EMPTY });
+        return Ok(Found {
+            attributes,
+            created: false,
+            by_handle: false,
+            change,
+            attributes_set: Bitmap::EMPTY,
+        });
     };
 
     let mut set = to_set.attributes;

@@ -17,7 +17,10 @@ pub(super) async fn of_name(cx: &mut Compound<'_>, args: &SecInfoArgs) -> Result
 }
 
 /// The same for the current filehandle or its parent. Consumes the current filehandle.
-pub(super) async fn without_name(cx: &mut Compound<'_>, style: SecInfoStyle) -> Result<Vec<SecInfo>, Failure> {
+pub(super) async fn without_name(
+    cx: &mut Compound<'_>,
+    style: SecInfoStyle,
+) -> Result<Vec<SecInfo>, Failure> {
     match style {
         SecInfoStyle::CurrentFileHandle => cx.current()?,
         SecInfoStyle::Parent => lookup::find_parent(cx).await?,

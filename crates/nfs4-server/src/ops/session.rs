@@ -39,7 +39,10 @@ fn to_wire(channel: &Channel) -> ChannelAttrs {
 }
 
 /// CREATE_SESSION. The reply cache does not survive a restart, and there is no RDMA.
-pub(super) async fn create(cx: &mut Compound<'_>, args: &CreateSessionArgs) -> Result<CreateSessionOk, NfsStatus> {
+pub(super) async fn create(
+    cx: &mut Compound<'_>,
+    args: &CreateSessionArgs,
+) -> Result<CreateSessionOk, NfsStatus> {
     let known = create_session::PERSIST | create_session::CONN_BACK_CHAN | create_session::CONN_RDMA;
     if args.flags & !known != 0 {
         return Err(NfsStatus::Inval);
@@ -72,7 +75,9 @@ pub(super) fn bind_connection(
     let (back, direction) = match args.direction {
         ChannelDirFromClient::Fore => (false, ChannelDirFromServer::Fore),
         ChannelDirFromClient::Back => (true, ChannelDirFromServer::Back),
-        ChannelDirFromClient::ForeOrBoth | ChannelDirFromClient::BackOrBoth => (true, ChannelDirFromServer::Both),
+        ChannelDirFromClient::ForeOrBoth | ChannelDirFromClient::BackOrBoth => {
+            (true, ChannelDirFromServer::Both)
+        }
     };
     cx.server.state.lock().bind_connection(args.session, cx.connection, back)?;
     Ok(BindConnToSessionOk { session: args.session, direction, use_rdma: false })
@@ -93,7 +98,10 @@ pub(super) fn destroy(cx: &mut Compound<'_>, args: &DestroySessionArgs) -> Resul
 }
 
 /// DESTROY_CLIENTID. The record goes last: a crash in between only makes the next grace period longer.
-pub(super) async fn destroy_client(cx: &mut Compound<'_>, args: &DestroyClientIdArgs) -> Result<(), NfsStatus> {
+pub(super) async fn destroy_client(
+    cx: &mut Compound<'_>,
+    args: &DestroyClientIdArgs,
+) -> Result<(), NfsStatus> {
     let owner = cx.server.state.lock().destroy_client(args.client)?;
     match owner {
         Some(owner) => cx.server.records.remove(&owner).await.map_err(records_failed),
@@ -103,7 +111,10 @@ pub(super) async fn destroy_client(cx: &mut Compound<'_>, args: &DestroyClientId
 
 /// RECLAIM_COMPLETE. The client's record is durable before it can get any state (RFC 8881 §8.4.2.1). The one for
 /// a single file system comes after a migration, which does not happen here (§18.51.3).
-pub(super) async fn reclaim_complete(cx: &mut Compound<'_>, args: &ReclaimCompleteArgs) -> Result<(), NfsStatus> {
+pub(super) async fn reclaim_complete(
+    cx: &mut Compound<'_>,
+    args: &ReclaimCompleteArgs,
+) -> Result<(), NfsStatus> {
     let client = cx.client()?;
     if args.one_fs {
         cx.current()?;

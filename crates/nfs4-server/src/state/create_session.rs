@@ -42,7 +42,11 @@ pub(crate) struct SessionGrant {
 
 impl State {
     /// The four phases of RFC 8881 §18.36.4.
-    pub fn create_session(&mut self, request: &CreateSession, now: Duration) -> Result<SessionGrant, Refusal> {
+    pub fn create_session(
+        &mut self,
+        request: &CreateSession,
+        now: Duration,
+    ) -> Result<SessionGrant, Refusal> {
         // Phase 1: the client's record.
         let client = self.client(request.client)?;
 
@@ -86,7 +90,11 @@ impl State {
         if self.client(request.client)?.sessions.len() >= limits.sessions_per_client {
             return Err(NfsStatus::NoSpc);
         }
-        let fore = negotiate_fore(&request.fore, limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes), &limits)?;
+        let fore = negotiate_fore(
+            &request.fore,
+            limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes),
+            &limits,
+        )?;
         let back = negotiate_back(&request.back)?;
 
         let mut id = [0; 16];

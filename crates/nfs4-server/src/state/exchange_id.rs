@@ -102,6 +102,10 @@ impl State {
 
 impl Client {
     fn exchanged(&self) -> Exchanged {
-        Exchanged { client: self.id, sequence: self.create_sequence.wrapping_add(1), confirmed: self.confirmed }
+        Exchanged {
+            client: self.id,
+            sequence: self.create_sequence.wrapping_add(1),
+            confirmed: self.confirmed,
+        }
     }
 }

@@ -69,9 +69,11 @@ impl State {
         if holder.share.access & needed == 0 {
             return Err(NfsStatus::OpenMode.into());
         }
-        let known = holder.locks.iter().copied().find(|other| {
-            matches!(self.held.get(other), Some(Held::Lock(lock)) if lock.owner == owner)
-        });
+        let known = holder
+            .locks
+            .iter()
+            .copied()
+            .find(|other| matches!(self.held.get(other), Some(Held::Lock(lock)) if lock.owner == owner));
         if let Some(denied) = self.conflicting_lock(file, &owner, request.range, request.exclusive, now)? {
             return if request.reclaim { Err(NfsStatus::ReclaimConflict.into()) } else { Ok(Err(denied)) };
         }
@@ -108,7 +110,11 @@ impl State {
         undo: &mut UndoLog,
     ) -> Result<StateId, NfsStatus> {
         self.lock_of(client, id, file)?;
-        if self.files.get(&file).is_some_and(|state| state.ranges.len() + 1 > self.config.limits.locks_per_file) {
+        if self
+            .files
+            .get(&file)
+            .is_some_and(|state| state.ranges.len() + 1 > self.config.limits.locks_per_file)
+        {
             return Err(NfsStatus::Delay);
         }
         self.change_ranges(id.other, undo, |ranges, owner| ranges.clear(owner, range))
@@ -132,11 +138,18 @@ impl State {
     }
 
     /// FREE_STATEID (RFC 8881 §18.38): an open, and a lock-owner that holds something, is in use.
-    pub fn free_state_id(&mut self, client: ClientId, id: &StateId, undo: &mut UndoLog) -> Result<(), NfsStatus> {
+    pub fn free_state_id(
+        &mut self,
+        client: ClientId,
+        id: &StateId,
+        undo: &mut UndoLog,
+    ) -> Result<(), NfsStatus> {
         match self.kind_of(client, id)? {
             super::StateKind::Open => Err(NfsStatus::LocksHeld),
             super::StateKind::Lock => {
-                let Some(Held::Lock(lock)) = self.held.get(&id.other) else { return Err(NfsStatus::BadStateId) };
+                let Some(Held::Lock(lock)) = self.held.get(&id.other) else {
+                    return Err(NfsStatus::BadStateId);
+                };
                 if self.files.get(&lock.file).is_some_and(|file| file.ranges.holds(&lock.owner)) {
                     return Err(NfsStatus::LocksHeld);
                 }
@@ -191,7 +204,10 @@ impl State {
     }
 
     /// Takes a lock-owner's state out, with what it holds unless it has another state for the same file.
-    pub(super) fn remove_lock_state(&mut self, other: &Other) -> Option<(Other, LockState, Vec<HeldRange<LockOwner>>)> {
+    pub(super) fn remove_lock_state(
+        &mut self,
+        other: &Other,
+    ) -> Option<(Other, LockState, Vec<HeldRange<LockOwner>>)> {
         let lock = match self.held.remove(other)? {
             Held::Lock(lock) => lock,
             open => {
@@ -207,11 +223,13 @@ impl State {
         }
         let mut ranges = Vec::new();
         let elsewhere = self.files.get(&lock.file).is_some_and(|file| {
-            file.opens.iter().filter(|open| **open != lock.open).any(|open| match self.held.get(open) {
+            file.opens.iter().filter(|open| **open != lock.open).any(|open| {
+                match self.held.get(open) {
                 Some(Held::Open(open)) => open.locks.iter().any(|held| {
                     matches!(self.held.get(held), Some(Held::Lock(state)) if state.owner == lock.owner)
                 }),
                 _ => false,
+            }
             })
         });
         if let (false, Some(file)) = (elsewhere, self.files.get_mut(&lock.file)) {

@@ -67,7 +67,8 @@ impl ShareHistory {
     fn downgrade(self, share: Share) -> Option<ShareHistory> {
         let none = Share { access: 0, deny: 0 };
         let union = self.within(share).fold(none, Share::union);
-        (union == share).then(|| ShareHistory(self.within(share).map(Self::bit).fold(0, |all, bit| all | bit)))
+        (union == share)
+            .then(|| ShareHistory(self.within(share).map(Self::bit).fold(0, |all, bit| all | bit)))
     }
 }
 

@@ -82,7 +82,10 @@ impl<O: Clone + PartialEq> RangeLocks<O> {
 
     /// Gives `owner` the lock, in place of what it held there. Nobody else may hold a conflicting one.
     pub fn set(&mut self, owner: &O, range: ByteRange, exclusive: bool) {
-        debug_assert!(self.conflict(owner, range, exclusive).is_none(), "lock granted in spite of a conflict");
+        debug_assert!(
+            self.conflict(owner, range, exclusive).is_none(),
+            "lock granted in spite of a conflict"
+        );
         self.clear(owner, range);
         let mut joined = range;
         self.held.retain(|held| {

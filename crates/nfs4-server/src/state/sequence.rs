@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use nfs4::{ClientId, NfsStatus, SessionId};
 
+use super::State;
 use super::session::Channel;
 use super::slot_table::{Admission, RequestDigest};
-use super::State;
 
 /// `SEQ4_STATUS_CB_PATH_DOWN`.
 const CB_PATH_DOWN: u32 = 0x1;

@@ -36,7 +36,12 @@ const MAX_BACK_CHANNELS: usize = 64;
 impl State {
     /// BIND_CONN_TO_SESSION (RFC 8881 §18.34); `back` asks for callbacks on this connection. Without state
     /// protection the fore channel needs no binding (§2.10.3.1).
-    pub fn bind_connection(&mut self, id: SessionId, connection: ConnectionId, back: bool) -> Result<(), NfsStatus> {
+    pub fn bind_connection(
+        &mut self,
+        id: SessionId,
+        connection: ConnectionId,
+        back: bool,
+    ) -> Result<(), NfsStatus> {
         let session = self.sessions.get_mut(&id).ok_or(NfsStatus::BadSession)?;
         session.back_channels.retain(|bound| *bound != connection);
         if back {

@@ -22,7 +22,10 @@ enum Progress {
     /// Never used.
     Fresh,
     Running(RequestDigest),
-    Done { digest: RequestDigest, reply: Option<Bytes> },
+    Done {
+        digest: RequestDigest,
+        reply: Option<Bytes>,
+    },
 }
 
 #[derive(Debug)]

@@ -78,7 +78,12 @@ impl State {
     }
 
     /// The lock-owner's state for `file` that `id` names.
-    pub(super) fn lock_of(&self, client: ClientId, id: &StateId, file: FileId) -> Result<&LockState, NfsStatus> {
+    pub(super) fn lock_of(
+        &self,
+        client: ClientId,
+        id: &StateId,
+        file: FileId,
+    ) -> Result<&LockState, NfsStatus> {
         match self.held(client, id)? {
             Held::Lock(lock) if lock.file == file => Ok(lock),
             _ => Err(NfsStatus::BadStateId),

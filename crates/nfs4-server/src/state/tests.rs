@@ -45,7 +45,13 @@ fn file(number: u128) -> FileId {
 }
 
 fn channel() -> Channel {
-    Channel { max_request: 1 << 20, max_response: 1 << 20, max_response_cached: 4096, operations: 16, slots: 8 }
+    Channel {
+        max_request: 1 << 20,
+        max_response: 1 << 20,
+        max_response_cached: 4096,
+        operations: 16,
+        slots: 8,
+    }
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStatus {
@@ -56,8 +62,15 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStatus {
 }
 
 impl World {
-    fn exchange(&mut self, owner: &str, verifier: u8, principal: Principal, update: bool) -> Result<Exchanged, Refusal> {
-        let request = ExchangeId { owner: owner.as_bytes(), verifier: Verifier([verifier; 8]), principal, update };
+    fn exchange(
+        &mut self,
+        owner: &str,
+        verifier: u8,
+        principal: Principal,
+        update: bool,
+    ) -> Result<Exchanged, Refusal> {
+        let request =
+            ExchangeId { owner: owner.as_bytes(), verifier: Verifier([verifier; 8]), principal, update };
         self.state.exchange_id(&request, self.now)
     }
 
@@ -94,11 +107,19 @@ impl World {
     }
 
     fn enter(&mut self, session: SessionId, slot: u32, sequence: u32) -> Result<Entered, NfsStatus> {
-        let request = Sequence { session, slot, sequence, digest: [0; 16], operations: 2, request_bytes: 100 };
+        let request =
+            Sequence { session, slot, sequence, digest: [0; 16], operations: 2, request_bytes: 100 };
         self.state.enter(&request, self.now)
     }
 
-    fn open(&mut self, client: ClientId, owner: &str, number: u128, access: u32, deny: u32) -> Result<StateId, Refusal> {
+    fn open(
+        &mut self,
+        client: ClientId,
+        owner: &str,
+        number: u128,
+        access: u32,
+        deny: u32,
+    ) -> Result<StateId, Refusal> {
         self.claim(client, owner, number, Share { access, deny }, false)
     }
 

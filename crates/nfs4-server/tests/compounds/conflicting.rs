@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::memory::MemoryFileSystem;
 use file_system::{
-    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, FileId, FileSystem,
-    FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData, SetAttributes, Space, Transaction,
-    XattrMode,
+    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, FileId,
+    FileSystem, FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData, SetAttributes,
+    Space, Transaction, XattrMode,
 };
 use ids::VolumeId;
 use parking_lot::Mutex;
@@ -127,7 +127,12 @@ impl Transaction for ConflictingTransaction {
         self.inner.root()
     }
 
-    async fn set_attributes(&mut self, file: FileId, set: &SetAttributes, by: Authority) -> FsResult<Attributes> {
+    async fn set_attributes(
+        &mut self,
+        file: FileId,
+        set: &SetAttributes,
+        by: Authority,
+    ) -> FsResult<Attributes> {
         self.inner.set_attributes(file, set, by).await
     }
 
@@ -139,11 +144,23 @@ impl Transaction for ConflictingTransaction {
         self.inner.parent(directory).await
     }
 
-    async fn create(&mut self, at: FileId, name: &Name, kind: CreateKind, set: &SetAttributes) -> FsResult<Created> {
+    async fn create(
+        &mut self,
+        at: FileId,
+        name: &Name,
+        kind: CreateKind,
+        set: &SetAttributes,
+    ) -> FsResult<Created> {
         self.inner.create(at, name, kind, set).await
     }
 
-    async fn open_create(&mut self, at: FileId, name: &Name, how: OpenCreate, set: &SetAttributes) -> FsResult<Opened> {
+    async fn open_create(
+        &mut self,
+        at: FileId,
+        name: &Name,
+        how: OpenCreate,
+        set: &SetAttributes,
+    ) -> FsResult<Opened> {
         self.inner.open_create(at, name, how, set).await
     }
 
@@ -169,7 +186,12 @@ impl Transaction for ConflictingTransaction {
         self.inner.read_link(file).await
     }
 
-    async fn read_directory(&mut self, directory: FileId, cookie: u64, limit: usize) -> FsResult<DirectoryPage> {
+    async fn read_directory(
+        &mut self,
+        directory: FileId,
+        cookie: u64,
+        limit: usize,
+    ) -> FsResult<DirectoryPage> {
         self.inner.read_directory(directory, cookie, limit).await
     }
 
@@ -185,7 +207,13 @@ impl Transaction for ConflictingTransaction {
         self.inner.xattr(file, name).await
     }
 
-    async fn set_xattr(&mut self, file: FileId, name: &Name, value: Bytes, how: XattrMode) -> FsResult<ChangeInfo> {
+    async fn set_xattr(
+        &mut self,
+        file: FileId,
+        name: &Name,
+        value: Bytes,
+        how: XattrMode,
+    ) -> FsResult<ChangeInfo> {
         self.inner.set_xattr(file, name, value, how).await
     }
 

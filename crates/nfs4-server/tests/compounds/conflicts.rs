@@ -42,7 +42,8 @@ async fn after_some_conflicts_a_compound_waits_for_its_turn_alone() {
     let root = home(&session).await;
     world.home.take_modes();
     world.home.refuse_commits(world.limits.optimistic_tries + 1);
-    let (status, _) = outcome(&session, &[put_handle(&root), create(CreateType::Directory, "d", 0o755)]).await;
+    let (status, _) =
+        outcome(&session, &[put_handle(&root), create(CreateType::Directory, "d", 0o755)]).await;
     assert_eq!(status, NfsStatus::Ok);
     assert_eq!(world.home.take_modes()[world.limits.optimistic_tries as usize..], [Mode::Exclusive; 2]);
     running.stop().await;
@@ -89,12 +90,8 @@ async fn a_commit_that_fails_for_good_is_blamed_on_the_first_change() {
     let session = running.client("a").await;
     let root = home(&session).await;
     world.home.break_next_commit();
-    let request = [
-        put_handle(&root),
-        NfsArgOp::GetFh,
-        create(CreateType::Directory, "d", 0o755),
-        NfsArgOp::GetFh,
-    ];
+    let request =
+        [put_handle(&root), NfsArgOp::GetFh, create(CreateType::Directory, "d", 0o755), NfsArgOp::GetFh];
     let reply = session.compound(&request).await.unwrap();
     assert_eq!(statuses(&reply.results), [NfsStatus::Ok, NfsStatus::Ok, NfsStatus::Io]);
     running.stop().await;

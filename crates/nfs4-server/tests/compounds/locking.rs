@@ -11,7 +11,8 @@ async fn a_lock_of_one_client_is_in_the_way_of_another_until_it_is_given_up() {
     let running = world.start().await;
     let (a, b) = (running.client("a").await, running.client("b").await);
     let root = home(&a).await;
-    let (file_a, file_b) = (a.create(&root, "f", 0o666).await.unwrap(), b.create(&root, "f", 0o666).await.unwrap());
+    let (file_a, file_b) =
+        (a.create(&root, "f", 0o666).await.unwrap(), b.create(&root, "f", 0o666).await.unwrap());
     let lock = a.lock(&file_a, owner("l"), LockType::Write, 100, 50).await.unwrap();
 
     let request =

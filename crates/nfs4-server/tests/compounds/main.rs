@@ -1,10 +1,13 @@
 //! Whole requests over RPC, from a client to a server over a file system in memory.
 
+#![allow(clippy::unwrap_used)] // tests, helpers included
+
 mod conflicting;
 mod conflicts;
 mod durability;
 mod exactly_once;
 mod harness;
+mod hostile;
 mod limits;
 mod locking;
 mod names;

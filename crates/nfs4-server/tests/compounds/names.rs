@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use nfs4::bits::{access, share_access};
 use nfs4::{
-    AccessArgs, Attribute, AttributeValues, Bitmap, Component, CreateArgs, CreateType, Fattr, FileHandle, FileType,
-    LinkArgs, LinkText, ModeMasked, NfsArgOp, NfsResOp, NfsStatus, OpenHow, Outcome, SecInfoArgs, SpecData, StateId,
-    VerifyArgs,
+    AccessArgs, Attribute, AttributeValues, Bitmap, Component, CreateArgs, CreateType, Fattr, FileHandle,
+    FileType, LinkArgs, LinkText, ModeMasked, NfsArgOp, NfsResOp, NfsStatus, OpenHow, Outcome, SecInfoArgs,
+    SpecData, StateId, VerifyArgs,
 };
 use nfs4_client::operations::{
     create, get_attributes, lookup, open, owner, put_handle, read_directory, remove, rename, set_attributes,
@@ -151,7 +151,9 @@ async fn names_are_linked_moved_and_removed() {
     let root = home(&session).await;
     let file = session.create(&root, "f", 0o644).await.unwrap().handle;
     let directory = session.make_directory(&root, "d", 0o755).await.unwrap();
-    let into = |handle: &FileHandle, operation| [put_handle(handle), NfsArgOp::SaveFh, put_handle(&directory), operation];
+    let into = |handle: &FileHandle, operation| {
+        [put_handle(handle), NfsArgOp::SaveFh, put_handle(&directory), operation]
+    };
 
     session.execute(&into(&file, link("g"))).await.unwrap();
     assert_eq!(session.attributes(&file, ABOUT).await.unwrap().numlinks, Some(2));
@@ -253,7 +255,11 @@ async fn attributes_are_compared_as_a_whole() {
     let write_only = get_attributes(Attribute::set(&[Attribute::TimeAccessSet]));
     assert_eq!(outcome(&session, &[put_handle(&file), write_only]).await.0, NfsStatus::Inval);
     let all = get_attributes(!Bitmap::EMPTY - Attribute::WRITE_ONLY);
-    assert_eq!(outcome(&session, &[put_handle(&file), all]).await.0, NfsStatus::Ok, "unknown ones are left out");
+    assert_eq!(
+        outcome(&session, &[put_handle(&file), all]).await.0,
+        NfsStatus::Ok,
+        "unknown ones are left out"
+    );
     running.stop().await;
 }
 
@@ -277,7 +283,10 @@ async fn attributes_are_set_and_told() {
     let said = said.values().unwrap();
     assert_eq!((said.mode, said.owner), (Some(0o620), Some("1000".into())));
     let unknown = AttributeValues { owner: Some("root@example.org".into()), ..none() };
-    assert_eq!(status(session.set_attributes(&file, StateId::ANONYMOUS, &unknown).await), NfsStatus::BadOwner);
+    assert_eq!(
+        status(session.set_attributes(&file, StateId::ANONYMOUS, &unknown).await),
+        NfsStatus::BadOwner
+    );
     let stranger = user(&running, 7).await;
     let mode = AttributeValues { mode: Some(0), ..none() };
     assert_eq!(status(stranger.set_attributes(&file, StateId::ANONYMOUS, &mode).await), NfsStatus::Perm);
@@ -297,7 +306,8 @@ async fn cutting_a_file_takes_an_open_for_writing_or_permission() {
     let other = session.create(&root, "other", 0o644).await.unwrap();
     let stranger = user(&running, 7).await;
     let strange = stranger.open(&root, "f", share_access::READ, OpenHow::NoCreate, owner("o")).await.unwrap();
-    let cut = async |session: &Session, id| status(session.set_attributes(&writable.handle, id, &size(0)).await);
+    let cut =
+        async |session: &Session, id| status(session.set_attributes(&writable.handle, id, &size(0)).await);
     assert_eq!(cut(&stranger, strange.state_id).await, NfsStatus::OpenMode, "open for reading only");
     assert_eq!(cut(&stranger, StateId::ANONYMOUS).await, NfsStatus::Access);
     assert_eq!(cut(&session, other.state_id).await, NfsStatus::BadStateId, "of another file");

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{
-    CreateHow, CreateType, Fattr, NfsArgOp, NfsResOp, NfsStatus, OpenArgs, OpenClaim, OpenDelegation, OpenHow, Outcome,
-    StableHow, StateId, Verifier,
+    CreateHow, CreateType, Fattr, NfsArgOp, NfsResOp, NfsStatus, OpenArgs, OpenClaim, OpenDelegation,
+    OpenHow, Outcome, StableHow, StateId, Verifier,
 };
 use nfs4_client::operations::{
     close, create, guarded, open, owner, put_handle, read, remove, unchecked, write,
@@ -74,7 +74,10 @@ async fn mode_bits_are_checked_at_open_and_hold_for_as_long_as_the_file_is_open(
     let opened = bob.open(&root, "f", R, OpenHow::NoCreate, owner("bob")).await.unwrap();
     alice.set_attributes(&made.handle, StateId::ANONYMOUS, &mode(0)).await.unwrap();
     assert_eq!(bob.read(&opened, 0, 4).await.unwrap().data.into_bytes(), "data");
-    assert_eq!(status(bob.write(&opened, 0, StableHow::FileSync, Bytes::from_static(b"x")).await), NfsStatus::OpenMode);
+    assert_eq!(
+        status(bob.write(&opened, 0, StableHow::FileSync, Bytes::from_static(b"x")).await),
+        NfsStatus::OpenMode
+    );
     let anonymous = [put_handle(&made.handle), read(StateId::ANONYMOUS, 0, 4)];
     assert_eq!(outcome(&bob, &anonymous).await.0, NfsStatus::Access);
     // Execute is enough to read.
@@ -146,8 +149,14 @@ async fn only_regular_files_are_opened() {
         assert_eq!(status(session.open(&root, name, R, guarded(0o644), owner("o")).await), NfsStatus::Exist);
     }
     let pseudo_root = session.lookup(&[]).await.unwrap();
-    assert_eq!(status(session.open(&pseudo_root, "home", R, OpenHow::NoCreate, owner("o")).await), NfsStatus::IsDir);
-    assert_eq!(status(session.open(&pseudo_root, "x", R, unchecked(0o644), owner("o")).await), NfsStatus::Rofs);
+    assert_eq!(
+        status(session.open(&pseudo_root, "home", R, OpenHow::NoCreate, owner("o")).await),
+        NfsStatus::IsDir
+    );
+    assert_eq!(
+        status(session.open(&pseudo_root, "x", R, unchecked(0o644), owner("o")).await),
+        NfsStatus::Rofs
+    );
     running.stop().await;
 }
 
@@ -225,7 +234,11 @@ async fn bad_arguments_are_refused_before_anything_is_made() {
         (attempt(R, 0, ".."), NfsStatus::BadName),
     ];
     for (operation, error) in cases {
-        assert_eq!(outcome(&session, &[put_handle(&root), operation.clone()]).await.0, error, "{operation:?}");
+        assert_eq!(
+            outcome(&session, &[put_handle(&root), operation.clone()]).await.0,
+            error,
+            "{operation:?}"
+        );
     }
     assert_eq!(outcome(&session, &[put_handle(&root), remove("f")]).await.0, NfsStatus::NoEnt);
     running.stop().await;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use nfs4::{
-    BindConnToSessionArgs, ChannelDirFromClient, ChannelDirFromServer, CompoundRes, DestroySessionArgs, NfsArgOp,
-    NfsResOp, NfsStatus, OpCode, Outcome, SequenceArgs,
+    BindConnToSessionArgs, ChannelDirFromClient, ChannelDirFromServer, CompoundRes, DestroySessionArgs,
+    NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SequenceArgs,
 };
 use nfs4_client::{Config, Session};
 use onc_rpc::{Credential, Procedure, RpcError};
@@ -112,7 +112,10 @@ async fn other_programs_and_garbage_get_an_rpc_error() {
         session.peer().call(procedure, &Credential::None, vec![Bytes::from_static(body)], timeout).await
     };
     assert_eq!(call(nfs4::PROGRAM, 4, 0, b"").await.unwrap(), "");
-    assert!(matches!(call(nfs4::PROGRAM, 3, 0, b"").await, Err(RpcError::ProgramMismatch { low: 4, high: 4 })));
+    assert!(matches!(
+        call(nfs4::PROGRAM, 3, 0, b"").await,
+        Err(RpcError::ProgramMismatch { low: 4, high: 4 })
+    ));
     assert!(matches!(call(100_005, 3, 0, b"").await, Err(RpcError::ProgramUnavailable)));
     assert!(matches!(call(nfs4::PROGRAM, 4, 2, b"").await, Err(RpcError::ProcedureUnavailable)));
     assert!(matches!(call(nfs4::PROGRAM, 4, 1, b"\0\0").await, Err(RpcError::GarbageArguments)));

@@ -6,8 +6,8 @@ use file_system::memory::MemoryFileSystem;
 use ids::VolumeId;
 use nfs4::bits::access;
 use nfs4::{
-    AccessArgs, Attribute, AttributeValues, Bitmap, CreateType, DirEntry, FileHandle, LinkArgs, NfsArgOp, NfsResOp,
-    NfsStatus, Outcome, ReadDirOk, SecInfo, SecInfoArgs, SecInfoStyle, StateId, Verifier,
+    AccessArgs, Attribute, AttributeValues, Bitmap, CreateType, DirEntry, FileHandle, LinkArgs, NfsArgOp,
+    NfsResOp, NfsStatus, Outcome, ReadDirOk, SecInfo, SecInfoArgs, SecInfoStyle, StateId, Verifier,
 };
 use nfs4_client::Session;
 use nfs4_client::operations::{
@@ -148,7 +148,8 @@ async fn ways_to_authenticate_are_told_and_the_handle_is_gone() {
         vec![NfsArgOp::PutRootFh, lookup("home"), parent.clone()],
     ] {
         let results = session.execute(&request).await.unwrap();
-        let (NfsResOp::SecInfo(Outcome::Ok(ways)) | NfsResOp::SecInfoNoName(Outcome::Ok(ways))) = &results[results.len() - 1]
+        let (NfsResOp::SecInfo(Outcome::Ok(ways)) | NfsResOp::SecInfoNoName(Outcome::Ok(ways))) =
+            &results[results.len() - 1]
         else {
             panic!("{results:?}");
         };
@@ -196,6 +197,10 @@ async fn a_volume_that_cannot_be_read_does_not_hide_the_others() {
     assert_eq!((said[0].fileid, said[0].fsid.is_some()), (None, true));
     world.home.refuse_attributes(1);
     let request = read_directory(0, Verifier::default(), 4096, WHO);
-    assert_eq!(page(&session, &root, request).await, Err(NfsStatus::Delay), "without rdattr_error it has to fail");
+    assert_eq!(
+        page(&session, &root, request).await,
+        Err(NfsStatus::Delay),
+        "without rdattr_error it has to fail"
+    );
     running.stop().await;
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{
-    DelegationType, LockArgs, LockType, Locker, NfsArgOp, NfsStatus, OpenArgs, OpenClaim, OpenHow, ReclaimCompleteArgs,
-    StableHow, StateId,
+    DelegationType, LockArgs, LockType, Locker, NfsArgOp, NfsStatus, OpenArgs, OpenClaim, OpenHow,
+    ReclaimCompleteArgs, StableHow, StateId,
 };
 use nfs4_client::operations::{get_attributes, owner, put_handle, read};
 use nfs4_client::{Config, Session};
@@ -46,7 +46,11 @@ async fn opens_and_locks_are_reclaimed_and_grace_ends_when_everybody_is_back() {
     let stranger = running.client("stranger").await;
     assert_eq!(status(stranger.create(&root, "g", 0o600).await), NfsStatus::Grace);
     let attributes = get_attributes(nfs4::Attribute::set(&[nfs4::Attribute::Size]));
-    assert_eq!(outcome(&stranger, &[put_handle(&file.handle), attributes]).await.0, NfsStatus::Ok, "handles live");
+    assert_eq!(
+        outcome(&stranger, &[put_handle(&file.handle), attributes]).await.0,
+        NfsStatus::Ok,
+        "handles live"
+    );
 
     let session = returning(&running, "a").await;
     let lock = NfsArgOp::Lock(LockArgs {

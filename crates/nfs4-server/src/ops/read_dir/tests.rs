@@ -6,7 +6,8 @@ use nfs4::{DirEntry, FileType, NfsResOp, Outcome, ReadDirOk};
 use super::*;
 use crate::testing::{shared, volume};
 
-const REQUEST: Bitmap = Attribute::set(&[Attribute::Type, Attribute::Fileid, Attribute::Filehandle, Attribute::Owner]);
+const REQUEST: Bitmap =
+    Attribute::set(&[Attribute::Type, Attribute::Fileid, Attribute::Filehandle, Attribute::Owner]);
 
 /// A directory under test.
 struct Listing {
@@ -30,7 +31,10 @@ impl Listing {
         let names: Vec<String> = (0..count).map(name).collect();
         for name in &names {
             let name = Name::new(name.clone()).unwrap();
-            transaction.open_create(root, &name, OpenCreate::Guarded, &SetAttributes::default()).await.unwrap();
+            transaction
+                .open_create(root, &name, OpenCreate::Guarded, &SetAttributes::default())
+                .await
+                .unwrap();
         }
         Listing { server, export, transaction, names }
     }
@@ -40,7 +44,8 @@ impl Listing {
         let root = self.transaction.root();
         let mut describer = Describer::new(&self.server, &self.export, root, args.request, None);
         let mut out = Encoder::new();
-        let written = list(&mut *self.transaction, root, args, limit, &mut describer, &mut out).await.unwrap();
+        let written =
+            list(&mut *self.transaction, root, args, limit, &mut describer, &mut out).await.unwrap();
         let bytes = out.into_bytes();
         if !written {
             assert!(bytes.is_empty());

@@ -11,7 +11,10 @@ fn exchange_id_follows_the_nine_cases() {
     // Case 4: an unconfirmed record is replaced, whoever asks.
     let second = world.exchange("a", 1, Principal::Nobody, false).unwrap();
     assert_ne!(second.client, first.client);
-    assert_eq!(refused(world.create_session_as(first.client, first.sequence, USER)), NfsStatus::StaleClientId);
+    assert_eq!(
+        refused(world.create_session_as(first.client, first.sequence, USER)),
+        NfsStatus::StaleClientId
+    );
 
     // Case 7: nothing confirmed to update.
     assert_eq!(refused(world.exchange("a", 1, USER, true)), NfsStatus::NoEnt);

@@ -40,7 +40,11 @@ fn lockt_finds_what_would_be_in_the_way() {
     world.lock(a, new(open, "l"), 1, (0, 5), false).unwrap().unwrap();
     let range = ByteRange::new(4, 1).unwrap();
     let test = |world: &World, client, owner: &str, exclusive| {
-        world.state.test_lock(client, owner.as_bytes(), file(1), range, exclusive, world.now).unwrap().is_some()
+        world
+            .state
+            .test_lock(client, owner.as_bytes(), file(1), range, exclusive, world.now)
+            .unwrap()
+            .is_some()
     };
     assert!(!test(&world, b, "l", false));
     assert!(test(&world, b, "l", true));
@@ -60,7 +64,11 @@ fn locks_need_an_open_for_what_they_protect() {
     assert_eq!(refused(world.lock(a, new(read, "l"), 2, (0, 1), false)), NfsStatus::BadStateId);
     let lock = world.lock(a, new(read, "l"), 1, (0, 1), false).unwrap().unwrap();
     assert_eq!(refused(world.lock(a, new(lock, "l"), 1, (0, 1), false)), NfsStatus::BadStateId, "no open");
-    assert_eq!(refused(world.lock(a, Locker::Known(read), 1, (0, 1), false)), NfsStatus::BadStateId, "no lock");
+    assert_eq!(
+        refused(world.lock(a, Locker::Known(read), 1, (0, 1), false)),
+        NfsStatus::BadStateId,
+        "no lock"
+    );
 }
 
 /// RFC 8881 §18.2.3: a lock does not outlive its open.

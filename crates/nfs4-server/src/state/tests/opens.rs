@@ -96,7 +96,8 @@ fn anonymous_io_respects_denials_and_bypass_reads_do_not() {
     let (a, b) = (world.client("a"), world.client("b"));
     assert_eq!(world.io(b, StateId::ANONYMOUS, 1, true), Ok(IoGrant::Anonymous));
     world.open(a, "o", 1, R, R | W).unwrap();
-    for (id, write) in [(StateId::ANONYMOUS, false), (StateId::ANONYMOUS, true), (StateId::READ_BYPASS, true)] {
+    for (id, write) in [(StateId::ANONYMOUS, false), (StateId::ANONYMOUS, true), (StateId::READ_BYPASS, true)]
+    {
         assert_eq!(refused(world.io(b, id, 1, write)), NfsStatus::Locked);
     }
     assert_eq!(world.io(b, StateId::READ_BYPASS, 1, false), Ok(IoGrant::Anonymous));

@@ -55,7 +55,11 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
     request.fore = Channel { max_response: 100, ..channel() };
     assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall);
     request.fore = channel();
-    assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall, "refusals are kept");
+    assert_eq!(
+        refused(world.state.create_session(&request, world.now)),
+        NfsStatus::TooSmall,
+        "refusals are kept"
+    );
 
     for back in [Channel { max_request: 10, ..channel() }, Channel { operations: 1, ..channel() }] {
         request.sequence += 1;
@@ -83,7 +87,8 @@ fn reply_caches_are_bounded_over_all_sessions() {
 fn sequence_admits_what_the_session_allows() {
     let mut world = world();
     let (_, session) = world.connect("a");
-    let request = Sequence { session, slot: 0, sequence: 1, digest: [0; 16], operations: 2, request_bytes: 100 };
+    let request =
+        Sequence { session, slot: 0, sequence: 1, digest: [0; 16], operations: 2, request_bytes: 100 };
     let cases = [
         (Sequence { session: SessionId([9; 16]), ..request }, NfsStatus::BadSession),
         (Sequence { slot: 8, ..request }, NfsStatus::BadSlot),
@@ -94,7 +99,9 @@ fn sequence_admits_what_the_session_allows() {
     for (request, status) in cases {
         assert_eq!(world.state.enter(&request, world.now).unwrap_err(), status);
     }
-    let Ok(Entered::Run { status, .. }) = world.state.enter(&request, world.now) else { panic!("not admitted") };
+    let Ok(Entered::Run { status, .. }) = world.state.enter(&request, world.now) else {
+        panic!("not admitted")
+    };
     assert_eq!(status, SequenceStatus { highest_slot: 7, flags: 0 });
     world.state.leave(session, 0, Some(Bytes::from_static(b"reply")), world.now);
     assert!(matches!(world.state.enter(&request, world.now), Ok(Entered::Replay(reply)) if reply == "reply"));
@@ -118,7 +125,10 @@ fn a_lost_back_channel_is_reported_until_a_connection_is_bound() {
     assert_eq!(flags(&mut world, 3), 0x201);
     world.state.bind_connection(session, ConnectionId(2), true).unwrap();
     assert_eq!(flags(&mut world, 4), 0);
-    assert_eq!(world.state.bind_connection(SessionId([0; 16]), ConnectionId(2), true), Err(NfsStatus::BadSession));
+    assert_eq!(
+        world.state.bind_connection(SessionId([0; 16]), ConnectionId(2), true),
+        Err(NfsStatus::BadSession)
+    );
 }
 
 #[test]
