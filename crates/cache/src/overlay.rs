@@ -5,7 +5,7 @@ use bytes::Bytes;
 use journal::Lsn;
 use smallvec::SmallVec;
 
-use crate::payload::{Payload, PayloadStore, ReadFailure};
+use crate::payload::{Payload, PayloadStore, ReadFailure, Reading};
 use crate::zeros::zeros;
 
 /// A dirty range of a file and where its bytes are. Holding it keeps them readable.
@@ -59,6 +59,7 @@ impl Overlay {
         range: Range<u64>,
         base: Vec<Bytes>,
         store: Option<&Arc<dyn PayloadStore>>,
+        reading: Reading,
     ) -> Result<Vec<Bytes>, ReadFailure> {
         if self.pieces.is_empty() {
             return Ok(base);
@@ -77,7 +78,7 @@ impl Overlay {
                 zeros(end - start, &mut out);
             } else {
                 let from = piece.from + (start - piece.range.start);
-                out.push(piece.payload.read(store, from, end - start).await?);
+                out.push(piece.payload.read(store, from, end - start, reading).await?);
             }
             at = end;
         }

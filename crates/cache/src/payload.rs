@@ -110,13 +110,15 @@ impl Payload {
         store: Option<&Arc<dyn PayloadStore>>,
         from: u64,
         length: u64,
+        reading: Reading,
     ) -> Result<Bytes, ReadFailure> {
         if let Some(bytes) = self.in_memory() {
             return Ok(bytes.slice(from as usize..(from + length) as usize));
         }
         let store = store.ok_or(ReadFailure::NotConnected)?;
         let whole = u64::from(self.place.length);
-        if whole <= READ_WHOLE_BELOW || length >= whole / 2 {
+        let worth_it = whole <= READ_WHOLE_BELOW || length >= whole / 2;
+        if reading == Reading::Maybe && worth_it {
             let bytes =
                 store.read_range(self.place, 0, self.place.length).await.map_err(ReadFailure::Journal)?;
             self.keep(bytes.clone());
@@ -161,6 +163,15 @@ impl Drop for Payload {
             }
         }
     }
+}
+
+/// Whether the same bytes are likely to be read again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// By a client that may come back: worth the memory.
+    Maybe,
+    /// By write-back, after which they are clean.
+    Once,
 }
 
 /// Why a payload could not be read.

@@ -9,6 +9,7 @@ use crate::block_key::BlockKey;
 use crate::cache::Inner;
 use crate::memory::{Parts, cut};
 use crate::overlay::Overlay;
+use crate::payload::Reading;
 use crate::zeros::zeros;
 use crate::{BlockLoader, CacheError, FileKey};
 
@@ -153,7 +154,7 @@ impl Inner {
             }
             zeros(left, &mut rope);
         }
-        let over = plan.overlay.over(plan.range, rope, self.payloads.get());
+        let over = plan.overlay.over(plan.range, rope, self.payloads.get(), Reading::Maybe);
         over.await.map_err(|failure| failure.of(plan.file))
     }
 

@@ -8,6 +8,7 @@ use journal::Lsn;
 use crate::cache::Inner;
 use crate::memory::cut;
 use crate::overlay::Overlay;
+use crate::payload::Reading;
 use crate::zeros::zeros;
 use crate::{CacheError, FileKey};
 
@@ -26,6 +27,11 @@ impl BlockSnapshot {
     /// Its file.
     pub fn file(&self) -> FileKey {
         self.file
+    }
+
+    /// The file's block size.
+    pub fn shift(&self) -> BlockShift {
+        self.shift
     }
 
     /// Which block.
@@ -62,7 +68,7 @@ impl BlockSnapshot {
             None if self.covers(length) => zeros(length, &mut rope),
             None => return Err(CacheError::BaseNeeded { file: self.file, block: self.block }),
         }
-        let over = self.overlay.over(self.range(length), rope, self.cache.payloads.get());
+        let over = self.overlay.over(self.range(length), rope, self.cache.payloads.get(), Reading::Once);
         over.await.map_err(|failure| failure.of(self.file))
     }
 

@@ -17,6 +17,7 @@ pub struct VersionLoader {
 
 impl VersionLoader {
     /// A loader of `version` and nothing else.
+    #[allow(clippy::new_ret_no_self)] // nobody needs it as anything but a loader
     pub fn new(blocks: Arc<BlockStore>, version: BlockVersion, bad: BadFragments) -> Arc<dyn BlockLoader> {
         Arc::new(VersionLoader { blocks, version, bad })
     }

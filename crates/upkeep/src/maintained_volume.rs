@@ -25,6 +25,7 @@ pub struct BlockVersion {
 
 /// What to store of a dirty block.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // few at a time, and not for long
 pub enum Plan {
     /// A new version.
     Store(NewBlock),

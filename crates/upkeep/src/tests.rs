@@ -1,1 +1,8 @@
+//! Tests of the loops over a small volume in memory, real cache and block store, and faulty clouds.
 
+mod clouds_fail;
+mod collect;
+mod commits;
+mod life;
+mod small_volume;
+mod world;

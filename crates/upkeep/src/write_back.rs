@@ -295,7 +295,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         count
     }
 
-    /// Commits blocks that are stored; those that fail go back to the queue.
+    /// Commits blocks that are stored.
     async fn commit(&self, batch: Vec<Ready>) {
         let (mut written, mut claims) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for Ready { dirty, written: one, staged } in batch {
@@ -328,6 +328,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             Err(cause) => {
                 self.report.lock().failed += claims.len() as u64;
                 self.complain(&UpkeepError::volume("committing written blocks")(cause));
+                claims.into_iter().for_each(|(dirty, _)| self.hold(dirty));
             }
         }
     }
