@@ -77,6 +77,14 @@ impl Applier {
 
     pub(crate) async fn run(mut self) {
         let result = self.work().await;
+        let engine = self.shared.engine.clone();
+        let closed = self
+            .blocking(move || {
+                engine.close();
+                Ok(())
+            })
+            .await;
+        let result = result.and(closed);
         let mut queue = self.shared.queue.lock();
         queue.closed = true;
         if let Err(error) = result {

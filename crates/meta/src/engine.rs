@@ -21,6 +21,9 @@ pub(crate) trait Engine: Send + Sync {
     /// Applies writes in their order and remembers that everything up to `up_to` is applied, all or none.
     /// With `durable` this and all before it survives a crash.
     fn apply(&self, writes: &mut dyn Iterator<Item = &Write>, up_to: Lsn, durable: bool) -> Result<(), MetaError>;
+
+    /// Lets go of the file: nothing touches it afterwards, and all calls fail.
+    fn close(&self);
 }
 
 /// What an engine held at one moment.

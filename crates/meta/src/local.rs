@@ -233,7 +233,8 @@ impl LocalStore {
         self.handle.shared.engine.applied()
     }
 
-    /// Applies everything durable, makes the engine durable, and stops. Commits fail afterwards.
+    /// Applies everything durable, makes the engine durable, and closes its file. Nothing works afterwards. To be
+    /// called before the directory is opened again in the same process; the journal is closed by itself.
     pub async fn close(&self) -> Result<(), MetaError> {
         let shared = &self.handle.shared;
         shared.stop();

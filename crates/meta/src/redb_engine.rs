@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use environment::{Disk, DiskFile};
 use journal::Lsn;
+use parking_lot::Mutex;
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, StorageBackend, TableDefinition};
 
 use crate::MetaError;
@@ -24,7 +25,8 @@ fn failed(what: &'static str) -> impl Fn(redb::Error) -> MetaError {
 
 /// redb, on a file of [`Disk`].
 pub(crate) struct RedbEngine {
-    database: Database,
+    /// None when it has been closed.
+    database: Mutex<Option<Database>>,
     applied: AtomicU64,
 }
 
@@ -54,7 +56,7 @@ impl RedbEngine {
                 0
             }
         };
-        Ok(RedbEngine { database, applied: AtomicU64::new(applied) })
+        Ok(RedbEngine { database: Mutex::new(Some(database)), applied: AtomicU64::new(applied) })
     }
 
     fn header(database: &Database) -> Result<Option<(u64, u64)>, redb::Error> {
@@ -81,12 +83,12 @@ impl RedbEngine {
     }
 
     fn try_apply(
-        &self,
+        database: &Database,
         writes: &mut dyn Iterator<Item = &Write>,
         up_to: Lsn,
         durable: bool,
     ) -> Result<(), redb::Error> {
-        let mut transaction = self.database.begin_write()?;
+        let mut transaction = database.begin_write()?;
         if durable {
             // A restart after a crash must not walk the whole file.
             transaction.set_quick_repair(true);
@@ -106,8 +108,8 @@ impl RedbEngine {
         Ok(transaction.commit()?)
     }
 
-    fn try_view(&self) -> Result<RedbView, redb::Error> {
-        Ok(RedbView { rows: self.database.begin_read()?.open_table(ROWS)? })
+    fn try_view(database: &Database) -> Result<RedbView, redb::Error> {
+        Ok(RedbView { rows: database.begin_read()?.open_table(ROWS)? })
     }
 }
 
@@ -117,13 +119,21 @@ impl Engine for RedbEngine {
     }
 
     fn view(&self) -> Result<Arc<dyn View>, MetaError> {
-        Ok(Arc::new(self.try_view().map_err(failed("opening a view"))?))
+        let database = self.database.lock();
+        let database = database.as_ref().ok_or(MetaError::Closed)?;
+        Ok(Arc::new(RedbEngine::try_view(database).map_err(failed("opening a view"))?))
     }
 
     fn apply(&self, writes: &mut dyn Iterator<Item = &Write>, up_to: Lsn, durable: bool) -> Result<(), MetaError> {
-        self.try_apply(writes, up_to, durable).map_err(failed("applying transactions"))?;
+        let database = self.database.lock();
+        let database = database.as_ref().ok_or(MetaError::Closed)?;
+        RedbEngine::try_apply(database, writes, up_to, durable).map_err(failed("applying transactions"))?;
         self.applied.store(up_to.0, Ordering::Release);
         Ok(())
+    }
+
+    fn close(&self) {
+        self.database.lock().take();
     }
 }
 
@@ -197,7 +207,7 @@ mod tests {
         let disk = MemoryDisk::new();
         let path = Path::new("/metadata.redb");
         let engine = RedbEngine::open(&disk, path, 1 << 20).unwrap();
-        let transaction = engine.database.begin_write().unwrap();
+        let transaction = engine.database.lock().as_ref().unwrap().begin_write().unwrap();
         transaction.open_table(HEADER).unwrap().insert("format", FORMAT + 1).unwrap();
         transaction.commit().unwrap();
         drop(engine);
