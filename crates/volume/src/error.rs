@@ -1,0 +1,94 @@
+use cache::CacheError;
+use file_system::FsError;
+use ids::{GatewayId, VolumeId};
+use meta::MetaError;
+use seal::OpenError;
+
+use crate::row::BadRow;
+
+/// What can go wrong with volumes, apart from what [`FsError`] tells the users of files.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    /// The metadata store failed.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
+    /// A row does not decode.
+    #[error("metadata: the row of {what} is damaged ({cause}); restore the store from a backup")]
+    Damaged {
+        /// Whose row.
+        what: String,
+        /// What is wrong.
+        #[source]
+        cause: BadRow,
+    },
+    /// A row is missing that another one refers to.
+    #[error("metadata: the row of {what} is missing; run `kurma meta check`")]
+    Missing {
+        /// Whose row.
+        what: String,
+    },
+    /// The store was written by a newer version.
+    #[error(
+        "the metadata store has schema {found}, this version knows schemas up to {known}; run the newer version"
+    )]
+    NewerSchema {
+        /// Its schema.
+        found: u32,
+        /// The newest that is known here.
+        known: u32,
+    },
+    /// The store was made by another gateway.
+    #[error(
+        "the metadata store belongs to gateway {found}, this is gateway {own}; use the configuration and keys it was made with"
+    )]
+    OtherGateway {
+        /// The store's.
+        found: GatewayId,
+        /// The configured one.
+        own: GatewayId,
+    },
+    /// A key does not open.
+    #[error("the {what} cannot be opened: {cause}")]
+    Key {
+        /// Which key.
+        what: String,
+        /// What is wrong.
+        #[source]
+        cause: OpenError,
+    },
+    /// No volume of that name or id.
+    #[error("there is no volume {0:?}")]
+    NoVolume(String),
+    /// The name is taken.
+    #[error("there is a volume {0:?} already")]
+    VolumeExists(String),
+    /// Not a name for a volume.
+    #[error(
+        "{0:?} is not a volume name: use 1 to 64 letters, digits, '-', '_' or '.', not beginning with '.'"
+    )]
+    BadVolumeName(String),
+    /// A volume that still has files.
+    #[error("the volume {0:?} is not empty; remove its files first or force it")]
+    VolumeNotEmpty(String),
+    /// Still opened.
+    #[error("the volume {0} is being deleted")]
+    Doomed(VolumeId),
+    /// The cache failed.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+impl From<VolumeError> for FsError {
+    fn from(error: VolumeError) -> FsError {
+        match error {
+            VolumeError::Meta(MetaError::Conflict) => FsError::Conflict,
+            VolumeError::Cache(CacheError::Load { .. }) => FsError::Unavailable(error.to_string()),
+            other => FsError::Io(other.to_string()),
+        }
+    }
+}
+
+/// For `?` in operations of file systems.
+pub(crate) fn meta_error(error: MetaError) -> FsError {
+    VolumeError::Meta(error).into()
+}

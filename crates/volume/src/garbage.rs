@@ -1,0 +1,99 @@
+//! Block versions that nobody refers to any more, and their deletion after a delay (`K47`).
+
+use bytes::Bytes;
+use ids::ObjectId;
+use meta::Scan;
+use seal::BlockIdentity;
+use upkeep::GarbageRow as Garbage;
+
+use crate::VolumeError;
+use crate::node::upkeep_transaction;
+use crate::row::{GarbageRow, GarbageVersion, KeyRow};
+use crate::volume::{Inner, Volume};
+
+/// Versions in one row, so that a row stays small.
+const VERSIONS: usize = 2048;
+
+impl Volume {
+    /// Up to `limit` rows of garbage that are due, oldest first, behind the row `after`. What made them garbage is
+    /// durable.
+    pub async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<Garbage>, VolumeError> {
+        self.garbage_until(Some(self.inner.node.now_millis()), after, limit).await
+    }
+
+    /// As [`Volume::garbage`], also what is not yet due.
+    pub async fn all_garbage(
+        &self,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<Garbage>, VolumeError> {
+        self.garbage_until(None, after, limit).await
+    }
+
+    async fn garbage_until(
+        &self,
+        until: Option<u64>,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<Garbage>, VolumeError> {
+        let inner = &self.inner;
+        let (start, end) = inner.keys.garbage_until(until);
+        let start = start.max(behind(after));
+        // The commit waits until what was read is durable: a crash must not bring a version back to life
+        // whose fragments are gone.
+        upkeep_transaction!(inner.node, |transaction| {
+            let scan = Scan { start: &start, end: &end, guard: None, limit };
+            let mut found = Vec::new();
+            for (row, value) in transaction.scan(scan).await? {
+                let damaged = |cause| VolumeError::Damaged { what: "an entry of the garbage".into(), cause };
+                let garbage = GarbageRow::decode(&value).map_err(damaged)?;
+                let mut versions = Vec::with_capacity(garbage.versions.len());
+                for &GarbageVersion { block, version, creator } in &garbage.versions {
+                    let entry = inner.block_entry(transaction, garbage.object, block).await?;
+                    if entry.is_some_and(|e| e.is_stored() && e.version == version && e.creator == creator) {
+                        tracing::error!(object = %garbage.object, %block, %version, "a current block version is in the garbage; it stays");
+                        continue;
+                    }
+                    let (volume, object, epoch) = (inner.id, garbage.object, garbage.key.epoch);
+                    versions.push(BlockIdentity { volume, object, block, version, creator, epoch });
+                }
+                let key = inner.open_key(garbage.object, &garbage.key)?;
+                let placement = inner.policy(garbage.policy)?.placement.clone().into();
+                found.push(Garbage { row, versions, key, placement });
+            }
+            Ok(found)
+        })
+    }
+
+    /// Forgets rows whose fragments are deleted.
+    pub async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeError> {
+        upkeep_transaction!(self.inner.node, |transaction| {
+            rows.iter().for_each(|row| transaction.delete(row.clone()));
+            Ok(())
+        })
+    }
+}
+
+/// The first key that a listing behind the row `after` may begin with.
+pub(crate) fn behind(after: Option<&Bytes>) -> Bytes {
+    after.map(|after| [&after[..], &[0]].concat().into()).unwrap_or_default()
+}
+
+impl Inner {
+    /// Queues block versions of one file for deletion.
+    pub fn put_garbage(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        policy: u32,
+        key: &KeyRow,
+        versions: Vec<GarbageVersion>,
+    ) {
+        let due = self.node.due();
+        for part in versions.chunks(VERSIONS) {
+            let place = self.keys.garbage(due, object, part[0].block, part[0].version);
+            let row = GarbageRow { object, policy, key: key.clone(), versions: part.to_vec() };
+            transaction.put(place, row.encode());
+        }
+    }
+}

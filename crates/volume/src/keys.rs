@@ -1,0 +1,299 @@
+//! Keys of the rows; the table of them is on the front page of the crate.
+
+use bytes::Bytes;
+use ids::{BlockIndex, GatewayId, ObjectId, Version};
+use meta::{KeyBuilder, KeyReader};
+use seal::{AccessorSetId, KeyEpoch};
+
+use crate::row::CHUNK_BLOCKS;
+
+const STORE: u8 = 0x01;
+const NEXT_OBJECT: u8 = 0x02;
+const VOLUME: u8 = 0x03;
+const NEXT_SLOT: u8 = 0x04;
+const POLICY: u8 = 0x05;
+const EPOCH: u8 = 0x06;
+const USAGE: u8 = 0x07;
+const ORPHAN: u8 = 0x08;
+const GARBAGE: u8 = 0x09;
+const REPAIR: u8 = 0x0A;
+const STARTS: u8 = 0x0B;
+const OBJECT: u8 = 0x10;
+
+const INODE: u8 = 0x01;
+const KEY: u8 = 0x02;
+const TARGET: u8 = 0x03;
+const CUT: u8 = 0x04;
+const NAME: u8 = 0x10;
+const COOKIE: u8 = 0x11;
+const XATTR: u8 = 0x20;
+const CHUNK: u8 = 0x30;
+
+pub(crate) type KeyRange = (Bytes, Bytes);
+
+pub(crate) fn store() -> Bytes {
+    KeyBuilder::new(STORE).build()
+}
+
+pub(crate) fn next_object() -> Bytes {
+    KeyBuilder::new(NEXT_OBJECT).build()
+}
+
+/// How often the store has been opened.
+pub(crate) fn starts() -> Bytes {
+    KeyBuilder::new(STARTS).build()
+}
+
+pub(crate) fn next_slot() -> Bytes {
+    KeyBuilder::new(NEXT_SLOT).build()
+}
+
+pub(crate) fn volumes() -> KeyRange {
+    KeyBuilder::new(VOLUME).prefix_range()
+}
+
+/// Slot of a volume's row.
+pub(crate) fn slot_of_volume(key: &[u8]) -> Option<u32> {
+    let mut reader = KeyReader::new(key);
+    (reader.tag()? == VOLUME).then_some(())?;
+    Some(u32::from_be_bytes(reader.fixed(4)?.try_into().ok()?))
+}
+
+/// Keys of one volume's rows. A volume is named by a small number in them, its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub slot: u32,
+}
+
+/// What a row under an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectRow {
+    Inode,
+    Key,
+    Target,
+    Name(Bytes),
+    Cookie(u64),
+    Xattr(Bytes),
+    Chunk(u64),
+}
+
+impl Keys {
+    fn table(self, table: u8) -> KeyBuilder {
+        KeyBuilder::new(table).fixed(&self.slot.to_be_bytes())
+    }
+
+    fn object(self, object: ObjectId, tag: u8) -> KeyBuilder {
+        self.table(OBJECT).fixed(&object.to_bytes()).tag(tag)
+    }
+
+    pub fn volume(self) -> Bytes {
+        self.table(VOLUME).build()
+    }
+
+    pub fn policy(self, policy: u32) -> Bytes {
+        self.table(POLICY).fixed(&policy.to_be_bytes()).build()
+    }
+
+    pub fn policies(self) -> KeyRange {
+        self.table(POLICY).prefix_range()
+    }
+
+    /// The number in a policy's key.
+    pub fn policy_of(key: &[u8]) -> Option<u32> {
+        Some(u32::from_be_bytes(key.get(5..9)?.try_into().ok()?))
+    }
+
+    pub fn epoch(self, accessors: AccessorSetId, epoch: KeyEpoch, gateway: GatewayId) -> Bytes {
+        let key = self.table(EPOCH).fixed(&accessors.0.to_be_bytes()).fixed(&epoch.0.to_be_bytes());
+        key.fixed(&gateway.0.to_be_bytes()).build()
+    }
+
+    pub fn epochs(self) -> KeyRange {
+        self.table(EPOCH).prefix_range()
+    }
+
+    /// Accessor set, epoch and gateway in an epoch's key.
+    pub fn epoch_of(key: &[u8]) -> Option<(AccessorSetId, KeyEpoch, GatewayId)> {
+        let number = |at: usize| Some(u32::from_be_bytes(key.get(at..at + 4)?.try_into().ok()?));
+        let gateway = u16::from_be_bytes(key.get(13..15)?.try_into().ok()?);
+        Some((AccessorSetId(number(5)?), KeyEpoch(number(9)?), GatewayId(gateway)))
+    }
+
+    pub fn usage(self) -> Bytes {
+        self.table(USAGE).build()
+    }
+
+    pub fn orphan(self, object: ObjectId) -> Bytes {
+        self.table(ORPHAN).fixed(&object.to_bytes()).build()
+    }
+
+    pub fn orphans(self) -> KeyRange {
+        self.table(ORPHAN).prefix_range()
+    }
+
+    /// The object in the key of an orphan's row.
+    pub fn orphan_of(key: &[u8]) -> Option<ObjectId> {
+        Some(ObjectId::from_bytes(key.get(5..)?.try_into().ok()?))
+    }
+
+    /// `due` in milliseconds since 1970.
+    pub fn garbage(self, due: u64, object: ObjectId, block: BlockIndex, version: Version) -> Bytes {
+        let key = self.table(GARBAGE).number(due).fixed(&object.to_bytes());
+        key.number(block.0).number(version.0).build()
+    }
+
+    /// Garbage that is due at `now`, or all of it.
+    pub fn garbage_until(self, now: Option<u64>) -> KeyRange {
+        let (start, end) = self.table(GARBAGE).prefix_range();
+        match now.and_then(|now| now.checked_add(1)) {
+            Some(after) => (start, self.table(GARBAGE).number(after).build()),
+            None => (start, end),
+        }
+    }
+
+    pub fn repair(self, object: ObjectId, block: BlockIndex, version: Version) -> Bytes {
+        self.table(REPAIR).fixed(&object.to_bytes()).number(block.0).number(version.0).build()
+    }
+
+    pub fn repairs(self) -> KeyRange {
+        self.table(REPAIR).prefix_range()
+    }
+
+    pub fn repairs_of(self, object: ObjectId) -> KeyRange {
+        self.table(REPAIR).fixed(&object.to_bytes()).prefix_range()
+    }
+
+    pub fn repair_of(key: &[u8]) -> Option<(ObjectId, BlockIndex, Version)> {
+        let mut reader = KeyReader::new(key.get(5..)?);
+        let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
+        Some((object, BlockIndex(reader.number()?), Version(reader.number()?)))
+    }
+
+    pub fn inode(self, object: ObjectId) -> Bytes {
+        self.object(object, INODE).build()
+    }
+
+    pub fn key(self, object: ObjectId) -> Bytes {
+        self.object(object, KEY).build()
+    }
+
+    pub fn target(self, object: ObjectId) -> Bytes {
+        self.object(object, TARGET).build()
+    }
+
+    /// Never stored: touched by whatever cuts a file, read by whoever commits blocks of it.
+    pub fn cut(self, object: ObjectId) -> Bytes {
+        self.object(object, CUT).build()
+    }
+
+    pub fn name(self, directory: ObjectId, name: &[u8]) -> Bytes {
+        self.object(directory, NAME).last_text(name).build()
+    }
+
+    pub fn cookie(self, directory: ObjectId, cookie: u64) -> Bytes {
+        self.object(directory, COOKIE).number(cookie).build()
+    }
+
+    /// The entries of a directory behind `cookie`.
+    pub fn cookies_behind(self, directory: ObjectId, cookie: u64) -> KeyRange {
+        let (start, end) = self.object(directory, COOKIE).prefix_range();
+        match cookie.checked_add(1) {
+            Some(next) => (self.cookie(directory, next).max(start), end),
+            None => (end.clone(), end),
+        }
+    }
+
+    pub fn xattr(self, object: ObjectId, name: &[u8]) -> Bytes {
+        self.object(object, XATTR).last_text(name).build()
+    }
+
+    pub fn xattrs(self, object: ObjectId) -> KeyRange {
+        self.object(object, XATTR).prefix_range()
+    }
+
+    /// The chunk of the block map that holds `block`.
+    pub fn chunk(self, object: ObjectId, block: BlockIndex) -> Bytes {
+        self.object(object, CHUNK).number(block.0 / CHUNK_BLOCKS).build()
+    }
+
+    /// The chunks from the one that holds `block` on.
+    pub fn chunks_from(self, object: ObjectId, block: BlockIndex) -> KeyRange {
+        (self.chunk(object, block), self.object(object, CHUNK).prefix_range().1)
+    }
+
+    pub fn rows_of(self, object: ObjectId) -> KeyRange {
+        self.table(OBJECT).fixed(&object.to_bytes()).prefix_range()
+    }
+
+    /// All rows of all objects.
+    pub fn objects(self) -> KeyRange {
+        self.table(OBJECT).prefix_range()
+    }
+
+    /// Everything of the volume, table by table; its own row last.
+    pub fn everything(self) -> [KeyRange; 8] {
+        [OBJECT, ORPHAN, GARBAGE, REPAIR, USAGE, EPOCH, POLICY, VOLUME].map(|t| self.table(t).prefix_range())
+    }
+
+    /// What the row with a key of [`Keys::objects`] is.
+    pub fn object_row(key: &[u8]) -> Option<(ObjectId, ObjectRow)> {
+        let mut reader = KeyReader::new(key.get(5..)?);
+        let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
+        let row = match reader.tag()? {
+            INODE => ObjectRow::Inode,
+            KEY => ObjectRow::Key,
+            TARGET => ObjectRow::Target,
+            NAME => ObjectRow::Name(Bytes::copy_from_slice(reader.last_text())),
+            COOKIE => ObjectRow::Cookie(reader.number()?),
+            XATTR => ObjectRow::Xattr(Bytes::copy_from_slice(reader.last_text())),
+            CHUNK => ObjectRow::Chunk(reader.number()?),
+            _ => return None,
+        };
+        Some((object, row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ids::ObjectNumber;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_objects_are_recognized_by_their_keys() {
+        let keys = Keys { slot: 7 };
+        let object = ObjectId { creator: GatewayId(2), number: ObjectNumber(9) };
+        let name = Bytes::from_static(b"a\0b");
+        for (key, row) in [
+            (keys.inode(object), ObjectRow::Inode),
+            (keys.key(object), ObjectRow::Key),
+            (keys.target(object), ObjectRow::Target),
+            (keys.name(object, &name), ObjectRow::Name(name.clone())),
+            (keys.cookie(object, 5), ObjectRow::Cookie(5)),
+            (keys.xattr(object, &name), ObjectRow::Xattr(name.clone())),
+            (keys.chunk(object, BlockIndex(2048)), ObjectRow::Chunk(2)),
+        ] {
+            let (start, end) = keys.rows_of(object);
+            assert!(start <= key && key < end);
+            assert_eq!(Keys::object_row(&key), Some((object, row)));
+        }
+        let key = keys.repair(object, BlockIndex(3), Version(4));
+        assert_eq!(Keys::repair_of(&key), Some((object, BlockIndex(3), Version(4))));
+        assert_eq!(Keys::orphan_of(&keys.orphan(object)), Some(object));
+        assert_eq!(Keys::policy_of(&keys.policy(6)), Some(6));
+        let epoch = (AccessorSetId(1), KeyEpoch(2), GatewayId(3));
+        assert_eq!(Keys::epoch_of(&keys.epoch(epoch.0, epoch.1, epoch.2)), Some(epoch));
+        assert_eq!(slot_of_volume(&keys.volume()), Some(7));
+    }
+
+    #[test]
+    fn due_garbage_is_exactly_what_is_not_later_than_now() {
+        let keys = Keys { slot: 1 };
+        let object = ObjectId { creator: GatewayId(2), number: ObjectNumber(9) };
+        let (start, end) = keys.garbage_until(Some(100));
+        for (due, inside) in [(0, true), (100, true), (101, false)] {
+            let key = keys.garbage(due, object, BlockIndex(u64::MAX), Version(u64::MAX));
+            assert_eq!(start <= key && key < end, inside, "{due}");
+        }
+    }
+}

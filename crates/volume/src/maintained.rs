@@ -1,0 +1,62 @@
+use async_trait::async_trait;
+use bytes::Bytes;
+use ids::{BlockIndex, ObjectId, Version, VolumeId};
+use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plan, RepairRow, VolumeFailure, Written};
+
+use crate::volume::Volume;
+
+/// Removed files that are taken apart at once.
+const REAPED: usize = 1024;
+
+#[async_trait]
+impl MaintainedVolume for Volume {
+    fn id(&self) -> VolumeId {
+        self.inner.id
+    }
+
+    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Vec<Plan>, VolumeFailure> {
+        Ok(Volume::plan_write_back(self, blocks).await?)
+    }
+
+    async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(Volume::commit_written(self, written).await?)
+    }
+
+    async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<GarbageRow>, VolumeFailure> {
+        Ok(Volume::garbage(self, after, limit).await?)
+    }
+
+    async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure> {
+        Ok(Volume::garbage_collected(self, rows).await?)
+    }
+
+    async fn repairs(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<RepairRow>, VolumeFailure> {
+        Ok(Volume::repairs(self, after, limit).await?)
+    }
+
+    async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure> {
+        Ok(Volume::repaired(self, rows).await?)
+    }
+
+    async fn queue_repair(
+        &self,
+        object: ObjectId,
+        block: BlockIndex,
+        version: Version,
+        fragments: &[u8],
+    ) -> Result<(), VolumeFailure> {
+        Ok(Volume::queue_repair(self, object, block, version, fragments).await?)
+    }
+
+    async fn stored_blocks(
+        &self,
+        after: Option<(ObjectId, BlockIndex)>,
+        limit: usize,
+    ) -> Result<Vec<BlockVersion>, VolumeFailure> {
+        Ok(Volume::stored_blocks(self, after, limit).await?)
+    }
+
+    async fn reap(&self) -> Result<bool, VolumeFailure> {
+        Ok(self.reap_orphans(REAPED).await? == REAPED)
+    }
+}

@@ -1,0 +1,145 @@
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::{BlockStore, SealId};
+use bytes::Bytes;
+use cache::Cache;
+use environment::Environment;
+use ids::{GatewayId, ObjectId, ObjectNumber};
+use meta::{MetaError, MetaStore, Priority};
+use parking_lot::Mutex;
+use seal::GatewayKeyPair;
+
+use crate::VolumeError;
+use crate::keys;
+
+/// Object numbers reserved at once (`K10`).
+pub(crate) const ID_BATCH: u128 = 1024;
+
+/// Times that an upkeep transaction is run again after a conflict, before the error is passed on.
+pub(crate) const RETRIES: usize = 64;
+
+/// Runs a transaction of upkeep, again after conflicts; returns when it is durable. A macro, because the futures
+/// of a function that takes asynchronous closures cannot be shown to be `Send`.
+macro_rules! upkeep_transaction {
+    ($node:expr, |$transaction:ident| $body:expr) => {{
+        let mut attempts = crate::node::RETRIES;
+        loop {
+            let mut begun = $node.store.begin(meta::Mode::Optimistic).await?;
+            let done: Result<_, crate::VolumeError> = {
+                let $transaction: &mut dyn meta::Transaction = &mut *begun;
+                async { $body }.await
+            };
+            match done {
+                Ok(done) => {
+                    if $node.commit_upkeep(begun).await? {
+                        break Ok(done);
+                    }
+                }
+                Err(crate::VolumeError::Meta(meta::MetaError::Conflict)) => {}
+                Err(error) => break Err(error),
+            }
+            attempts -= 1;
+            if attempts == 0 {
+                break Err(crate::VolumeError::Meta(meta::MetaError::Conflict));
+            }
+        }
+    }};
+}
+
+pub(crate) use upkeep_transaction;
+
+/// What all volumes of a node share.
+pub(crate) struct Node {
+    pub gateway: GatewayId,
+    pub keys: Arc<GatewayKeyPair>,
+    pub store: Arc<dyn MetaStore>,
+    pub cache: Cache,
+    pub environment: Environment,
+    pub blocks: Arc<BlockStore>,
+    /// The number of this start of the node: tells its sealings from those of earlier ones.
+    pub seal: SealId,
+    pub gc_delay: Duration,
+    pub capacity: u64,
+    pub write_verifier: [u8; 8],
+    pub ids: ObjectIds,
+}
+
+impl Node {
+    /// Milliseconds since 1970.
+    pub fn now_millis(&self) -> u64 {
+        let now = self.environment.clock.wall();
+        u64::try_from(now.seconds).unwrap_or(0).saturating_mul(1000) + u64::from(now.nanos / 1_000_000)
+    }
+
+    /// When what becomes garbage now is due for deletion (`K47`).
+    pub fn due(&self) -> u64 {
+        self.now_millis().saturating_add(u64::try_from(self.gc_delay.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// An object number that was never used before, anywhere (`K9`).
+    pub async fn new_object(&self) -> Result<ObjectId, VolumeError> {
+        let number = loop {
+            if let Some(number) = self.ids.take() {
+                break number;
+            }
+            let _alone = self.ids.refill.lock().await;
+            if self.ids.is_empty() {
+                let batch = self.reserve_numbers().await?;
+                *self.ids.free.lock() = batch;
+            }
+        };
+        Ok(ObjectId { creator: self.gateway, number: ObjectNumber(number) })
+    }
+
+    /// Raises the counter, durably: a number must not come back after a crash, because somebody may have seen it.
+    async fn reserve_numbers(&self) -> Result<Range<u128>, VolumeError> {
+        upkeep_transaction!(self, |transaction| advance_counter(transaction).await)
+    }
+
+    /// Commits a transaction of upkeep and waits until it is durable; false after a conflict.
+    pub async fn commit_upkeep(&self, transaction: Box<dyn meta::Transaction>) -> Result<bool, VolumeError> {
+        match transaction.commit(Priority::Upkeep).await {
+            Ok(committed) => {
+                committed.durable().await?;
+                Ok(true)
+            }
+            Err(MetaError::Conflict) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Takes a batch of numbers off the store's counter.
+pub(crate) async fn advance_counter(
+    transaction: &mut dyn meta::Transaction,
+) -> Result<Range<u128>, VolumeError> {
+    let first = match transaction.get(&keys::next_object()).await? {
+        Some(row) => u128::from_be_bytes(row[..].try_into().map_err(|_| VolumeError::Damaged {
+            what: "the object counter".into(),
+            cause: crate::row::BadRow("a counter of the wrong length"),
+        })?),
+        None => 1,
+    };
+    let end = first + ID_BATCH;
+    transaction.put(keys::next_object(), Bytes::copy_from_slice(&end.to_be_bytes()));
+    Ok(first..end)
+}
+
+/// Numbers that are reserved and not yet used.
+#[derive(Default)]
+pub(crate) struct ObjectIds {
+    free: Mutex<Range<u128>>,
+    refill: tokio::sync::Mutex<()>,
+}
+
+impl ObjectIds {
+    pub fn take(&self) -> Option<u128> {
+        self.free.lock().next()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.free.lock().is_empty()
+    }
+}

@@ -1,0 +1,157 @@
+//! Taking apart what has neither a name nor a reference.
+
+use bytes::Bytes;
+use cache::DataOp;
+use ids::{BlockIndex, ObjectId};
+use meta::{Attachment, Scan};
+
+use crate::VolumeError;
+use crate::keys::{Keys, ObjectRow};
+use crate::node::upkeep_transaction;
+use crate::row::{CHUNK_BLOCKS, Chunk, GarbageVersion, Special};
+use crate::usage::Amount;
+use crate::volume::{Inner, Volume};
+
+/// Rows of objects that one transaction takes apart, at most.
+const ROWS: usize = 512;
+/// Orphans that are looked at in one transaction.
+const ORPHANS: usize = 256;
+
+impl Volume {
+    /// Returns when there may be something to reap. For the loop of upkeep.
+    pub async fn orphans_waiting(&self) {
+        self.inner.references.released.notified().await;
+    }
+
+    /// Takes objects apart that nobody can reach any more, in transactions of bounded size, up to about `limit` objects;
+    /// returns how many are gone. What they had stored goes into the garbage. Zero: nothing is left to do.
+    pub async fn reap_orphans(&self, limit: usize) -> Result<usize, VolumeError> {
+        let inner = &self.inner;
+        let (mut start, end) = inner.keys.orphans();
+        let mut reaped = 0;
+        while reaped < limit {
+            let batch = ORPHANS.min(limit - reaped);
+            let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
+            let scan = Scan { start: &start, end: &end, guard: None, limit: batch };
+            let rows = transaction.scan(scan).await?;
+            drop(transaction);
+            let Some((last, _)) = rows.last() else { break };
+            start = [&last[..], &[0]].concat().into();
+            let orphans = rows.iter().filter_map(|(key, _)| Keys::orphan_of(key));
+            // Without a name an object gets no new references; a count of zero is final.
+            let free: Vec<ObjectId> = orphans.filter(|object| !inner.references.is_held(*object)).collect();
+            reaped += inner.take_all_apart(&free, false).await?;
+        }
+        Ok(reaped)
+    }
+}
+
+impl Inner {
+    /// Takes objects apart completely, in several transactions if need be; those with names only if `named`.
+    pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
+        let mut at = 0;
+        while at < orphans.len() {
+            let done: Result<_, VolumeError> = upkeep_transaction!(self.node, |transaction| {
+                let mut rows = ROWS;
+                let mut freed = Amount::default();
+                let mut finished = 0;
+                for &object in &orphans[at..] {
+                    if rows == 0
+                        || !self.take_apart(transaction, object, named, &mut rows, &mut freed).await?
+                    {
+                        break;
+                    }
+                    finished += 1;
+                }
+                environment::failpoint!("reap.before-commit");
+                Ok((finished, freed))
+            });
+            let (finished, freed) = done?;
+            self.usage.add(freed);
+            at += finished;
+        }
+        Ok(orphans.len())
+    }
+
+    /// Deletes up to `rows` rows of an orphan. Whether nothing of it is left.
+    async fn take_apart(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        named: bool,
+        rows: &mut usize,
+        freed: &mut Amount,
+    ) -> Result<bool, VolumeError> {
+        let Some(row) = transaction.get(&self.keys.inode(object)).await? else {
+            transaction.delete(self.keys.orphan(object));
+            return Ok(true);
+        };
+        let inode = self.inode(object, &row)?;
+        if inode.attributes.links > 0 && !named {
+            tracing::error!(%object, "an object with a name is marked as an orphan");
+            transaction.delete(self.keys.orphan(object));
+            return Ok(true);
+        }
+        let (start, end) = self.keys.rows_of(object);
+        let limit = *rows + 1;
+        let found = transaction.scan(Scan { start: &start, end: &end, guard: None, limit }).await?;
+        let whole = found.len() < limit;
+        let mut garbage = Vec::new();
+        for (key, row) in found.iter().take(*rows) {
+            match Keys::object_row(key) {
+                // These two go last: they lead to the rest.
+                Some((_, ObjectRow::Inode | ObjectRow::Key)) => continue,
+                Some((_, ObjectRow::Chunk(number))) => {
+                    let chunk =
+                        Chunk::decode(row).map_err(self.damaged("the block map of object", object))?;
+                    garbage.extend(chunk.iter().filter(|(_, entry)| entry.is_stored()).map(
+                        |(index, entry)| {
+                            let block = BlockIndex(number * CHUNK_BLOCKS + index);
+                            GarbageVersion { block, version: entry.version, creator: entry.creator }
+                        },
+                    ));
+                }
+                _ => {}
+            }
+            transaction.delete(key.clone());
+        }
+        *rows -= found.len().min(*rows);
+        transaction.touch(&self.keys.cut(object));
+        if whole {
+            // Also what was stored and not committed. An upload under way ends long before the delay does.
+            let mut attempts = self.attempts.lock();
+            let last = BlockIndex(u64::MAX);
+            let all = attempts
+                .range((object, BlockIndex(0))..=(object, last))
+                .map(|(key, version)| (*key, *version));
+            for (key, version) in all.collect::<Vec<_>>() {
+                garbage.push(GarbageVersion { block: key.1, version, creator: self.node.gateway });
+                attempts.remove(&key);
+            }
+        }
+        if !garbage.is_empty() {
+            let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
+            let key = self.key_row(transaction, object).await?.ok_or_else(missing)?;
+            let Special::File { policy, .. } = inode.special else {
+                return Err(VolumeError::Missing { what: format!("the policy of object {object}") });
+            };
+            self.put_garbage(transaction, object, policy, &key, garbage);
+        }
+        if !whole {
+            return Ok(false);
+        }
+        let (start, end) = self.keys.repairs_of(object);
+        for (key, _) in
+            transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?
+        {
+            transaction.delete(key);
+        }
+        transaction.delete(self.keys.inode(object));
+        transaction.delete(self.keys.key(object));
+        transaction.delete(self.keys.orphan(object));
+        let op = DataOp::Forget { file: self.file_key(object) };
+        transaction.attach(Attachment { descriptor: op.encode(), payload: Bytes::new() });
+        *freed += Amount { objects: -1, bytes: -(inode.attributes.space_used as i64) };
+        Ok(true)
+    }
+}

@@ -1,0 +1,206 @@
+//! Values of metadata rows: compact, strict, and safe to decode from any bytes.
+//!
+//! Numbers are variable-length (7 bits a byte, least significant first, at most 10 bytes); texts are preceded by their
+//! length. Every row begins with the byte of its format.
+
+mod block_map;
+mod inode;
+mod policy;
+mod queue;
+mod volume_record;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use ids::{ObjectId, Timestamp};
+
+pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView};
+pub(crate) use inode::{Inode, KeyRow, Special};
+pub use policy::Policy;
+pub(crate) use policy::{decode_policy, encode_policy};
+pub(crate) use queue::{GarbageRow, GarbageVersion};
+pub use volume_record::Tier;
+pub(crate) use volume_record::{StoreHeader, VolumeRecord};
+
+/// Bytes that are no row of the expected kind; says what was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadRow(pub &'static str);
+
+/// Appends fields to a row.
+pub(crate) struct RowWriter {
+    out: BytesMut,
+}
+
+impl RowWriter {
+    pub fn new(format: u8) -> RowWriter {
+        let mut out = BytesMut::with_capacity(128);
+        out.put_u8(format);
+        RowWriter { out }
+    }
+
+    pub fn byte(&mut self, byte: u8) -> &mut RowWriter {
+        self.out.put_u8(byte);
+        self
+    }
+
+    pub fn number(&mut self, mut number: u64) -> &mut RowWriter {
+        while number >= 0x80 {
+            self.out.put_u8(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.out.put_u8(number as u8);
+        self
+    }
+
+    /// A number that is small in both directions.
+    pub fn signed(&mut self, number: i64) -> &mut RowWriter {
+        self.number(((number << 1) ^ (number >> 63)) as u64)
+    }
+
+    pub fn time(&mut self, time: Timestamp) -> &mut RowWriter {
+        self.signed(time.seconds).number(u64::from(time.nanos))
+    }
+
+    pub fn fixed(&mut self, bytes: &[u8]) -> &mut RowWriter {
+        self.out.put_slice(bytes);
+        self
+    }
+
+    pub fn text(&mut self, bytes: &[u8]) -> &mut RowWriter {
+        self.number(bytes.len() as u64).fixed(bytes)
+    }
+
+    pub fn object(&mut self, object: ObjectId) -> &mut RowWriter {
+        self.fixed(&object.to_bytes())
+    }
+
+    pub fn finish(self) -> Bytes {
+        self.out.freeze()
+    }
+}
+
+/// Takes fields off a row.
+#[derive(Clone)]
+pub(crate) struct RowReader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> RowReader<'a> {
+    /// Reads behind the format byte, which has to be `format`.
+    pub fn new(row: &'a [u8], format: u8) -> Result<RowReader<'a>, BadRow> {
+        match row.split_first() {
+            Some((&found, rest)) if found == format => Ok(RowReader { rest }),
+            Some(_) => Err(BadRow("a format that this version does not know")),
+            None => Err(BadRow("an empty row")),
+        }
+    }
+
+    pub fn byte(&mut self) -> Result<u8, BadRow> {
+        Ok(self.fixed::<1>()?[0])
+    }
+
+    pub fn number(&mut self) -> Result<u64, BadRow> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return Err(BadRow("a number over 64 bits"));
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(BadRow("a number over 64 bits"))
+    }
+
+    pub fn number32(&mut self) -> Result<u32, BadRow> {
+        u32::try_from(self.number()?).map_err(|_| BadRow("a number over 32 bits"))
+    }
+
+    pub fn number16(&mut self) -> Result<u16, BadRow> {
+        u16::try_from(self.number()?).map_err(|_| BadRow("a number over 16 bits"))
+    }
+
+    pub fn signed(&mut self) -> Result<i64, BadRow> {
+        let number = self.number()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    pub fn time(&mut self) -> Result<Timestamp, BadRow> {
+        let time = Timestamp { seconds: self.signed()?, nanos: self.number32()? };
+        if time.nanos >= 1_000_000_000 {
+            return Err(BadRow("a time with too many nanoseconds"));
+        }
+        Ok(time)
+    }
+
+    pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], BadRow> {
+        let (part, rest) = self.rest.split_first_chunk::<N>().ok_or(BadRow("a row that is cut off"))?;
+        self.rest = rest;
+        Ok(*part)
+    }
+
+    pub fn text(&mut self) -> Result<&'a [u8], BadRow> {
+        let length = usize::try_from(self.number()?).map_err(|_| BadRow("a text that is too long"))?;
+        let (part, rest) = self.rest.split_at_checked(length).ok_or(BadRow("a row that is cut off"))?;
+        self.rest = rest;
+        Ok(part)
+    }
+
+    pub fn object(&mut self) -> Result<ObjectId, BadRow> {
+        Ok(ObjectId::from_bytes(self.fixed()?))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub fn end(self) -> Result<(), BadRow> {
+        if self.rest.is_empty() { Ok(()) } else { Err(BadRow("bytes behind the end of a row")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn fields_come_back(a in any::<u64>(), b in any::<i64>(), text in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut writer = RowWriter::new(7);
+            writer.number(a).signed(b).text(&text).byte(3);
+            let row = writer.finish();
+            let mut reader = RowReader::new(&row, 7).unwrap();
+            prop_assert_eq!(reader.number(), Ok(a));
+            prop_assert_eq!(reader.signed(), Ok(b));
+            prop_assert_eq!(reader.text(), Ok(&text[..]));
+            prop_assert_eq!(reader.byte(), Ok(3));
+            prop_assert!(reader.end().is_ok());
+        }
+
+        #[test]
+        fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..120), format in 1_u8..4) {
+            let mut row = vec![format];
+            row.extend(bytes);
+            let _ = Inode::decode(&row);
+            let _ = KeyRow::decode(&row);
+            let _ = Chunk::decode(&row);
+            let _ = ChunkView::new(&row).map(|view| view.entry(700));
+            let _ = GarbageRow::decode(&row);
+            let _ = decode_policy(&row);
+            let _ = VolumeRecord::decode(&row);
+            let _ = StoreHeader::decode(&row);
+        }
+    }
+
+    #[test]
+    fn a_number_of_eleven_bytes_is_refused() {
+        let mut row = vec![1];
+        row.extend([0xff; 10]);
+        row.push(1);
+        assert!(RowReader::new(&row, 1).unwrap().number().is_err());
+    }
+}

@@ -1,0 +1,220 @@
+use bytes::Bytes;
+use file_system::limits::FIRST_COOKIE;
+use file_system::{Attributes, Device, FileId, FileKind};
+use ids::{BlockShift, ObjectId, VolumeId};
+use seal::{AccessorSetId, KeyEpoch, WrappedFileKey};
+
+use super::{BadRow, RowReader, RowWriter};
+
+const FORMAT: u8 = 1;
+const HAS_VERIFIER: u8 = 1;
+
+/// The row of an object. Its key, its target, its blocks and its entries have rows of their own, so that a change of
+/// attributes rewrites a hundred bytes (`K17`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inode {
+    /// Without [`Attributes::space_used`] for anything but regular files.
+    pub attributes: Attributes,
+    pub xattrs: u32,
+    pub special: Special,
+}
+
+/// What only objects of one kind have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    File {
+        /// Which policy the file was made with (`K33`).
+        policy: u32,
+        shift: BlockShift,
+        /// Verifier of the exclusive creation, until the times are set.
+        verifier: Option<[u8; 8]>,
+    },
+    Directory {
+        /// The directory above; the root's is the root.
+        parent: ObjectId,
+        next_cookie: u64,
+        entries: u64,
+    },
+    Other,
+}
+
+impl Inode {
+    pub fn new(attributes: Attributes, special: Special) -> Inode {
+        Inode { attributes, xattrs: 0, special }
+    }
+
+    pub fn encode(&self) -> Bytes {
+        let a = &self.attributes;
+        let mut row = RowWriter::new(FORMAT);
+        row.byte(kind_byte(a.kind)).number(u64::from(a.mode)).number(u64::from(a.links));
+        row.number(u64::from(a.uid)).number(u64::from(a.gid)).number(a.size).number(a.change);
+        row.time(a.accessed).time(a.modified).time(a.changed).time(a.created);
+        row.number(u64::from(self.xattrs));
+        match &self.special {
+            Special::File { policy, shift, verifier } => {
+                row.number(a.space_used).number(u64::from(*policy)).byte(shift.get());
+                row.byte(if verifier.is_some() { HAS_VERIFIER } else { 0 });
+                if let Some(verifier) = verifier {
+                    row.fixed(verifier);
+                }
+            }
+            Special::Directory { parent, next_cookie, entries } => {
+                row.object(*parent).number(*next_cookie).number(*entries);
+            }
+            Special::Other => {
+                row.number(u64::from(a.device.major)).number(u64::from(a.device.minor));
+            }
+        }
+        row.finish()
+    }
+
+    /// Decodes the row; which object it belongs to is in the key alone, so `file` has to be set by the caller.
+    pub fn decode(row: &[u8]) -> Result<Inode, BadRow> {
+        let nowhere = FileId { volume: VolumeId(0), object: ObjectId::from_bytes([0; ObjectId::LEN]) };
+        let mut reader = RowReader::new(row, FORMAT)?;
+        let kind = kind_of(reader.byte()?)?;
+        let mut attributes = Attributes {
+            file: nowhere,
+            kind,
+            mode: reader.number32()?,
+            links: reader.number32()?,
+            uid: reader.number32()?,
+            gid: reader.number32()?,
+            size: reader.number()?,
+            change: reader.number()?,
+            accessed: reader.time()?,
+            modified: reader.time()?,
+            changed: reader.time()?,
+            created: reader.time()?,
+            space_used: 0,
+            device: Device::default(),
+        };
+        let xattrs = reader.number32()?;
+        let special = match kind {
+            FileKind::Regular => {
+                attributes.space_used = reader.number()?;
+                let policy = reader.number32()?;
+                let shift = BlockShift::new(reader.byte()?).ok_or(BadRow("a block size out of range"))?;
+                let verifier = match reader.byte()? {
+                    0 => None,
+                    HAS_VERIFIER => Some(reader.fixed()?),
+                    _ => return Err(BadRow("an inode with unknown flags")),
+                };
+                Special::File { policy, shift, verifier }
+            }
+            FileKind::Directory => {
+                let (parent, next_cookie, entries) = (reader.object()?, reader.number()?, reader.number()?);
+                if next_cookie < FIRST_COOKIE {
+                    return Err(BadRow("a directory cookie out of range"));
+                }
+                Special::Directory { parent, next_cookie, entries }
+            }
+            _ => {
+                attributes.device = Device { major: reader.number32()?, minor: reader.number32()? };
+                Special::Other
+            }
+        };
+        reader.end()?;
+        Ok(Inode { attributes, xattrs, special })
+    }
+}
+
+fn kind_byte(kind: FileKind) -> u8 {
+    match kind {
+        FileKind::Regular => 1,
+        FileKind::Directory => 2,
+        FileKind::Symlink => 3,
+        FileKind::BlockDevice => 4,
+        FileKind::CharacterDevice => 5,
+        FileKind::Fifo => 6,
+        FileKind::Socket => 7,
+    }
+}
+
+fn kind_of(byte: u8) -> Result<FileKind, BadRow> {
+    Ok(match byte {
+        1 => FileKind::Regular,
+        2 => FileKind::Directory,
+        3 => FileKind::Symlink,
+        4 => FileKind::BlockDevice,
+        5 => FileKind::CharacterDevice,
+        6 => FileKind::Fifo,
+        7 => FileKind::Socket,
+        _ => return Err(BadRow("an unknown kind of object")),
+    })
+}
+
+/// The key of a regular file, wrapped under an epoch key. Written once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRow {
+    pub accessors: AccessorSetId,
+    pub epoch: KeyEpoch,
+    pub wrapped: [u8; WrappedFileKey::LEN],
+}
+
+impl KeyRow {
+    pub fn encode(&self) -> Bytes {
+        let mut row = RowWriter::new(FORMAT);
+        self.write(&mut row);
+        row.finish()
+    }
+
+    pub fn decode(row: &[u8]) -> Result<KeyRow, BadRow> {
+        let mut reader = RowReader::new(row, FORMAT)?;
+        let key = KeyRow::read(&mut reader)?;
+        reader.end()?;
+        Ok(key)
+    }
+
+    pub fn write(&self, row: &mut RowWriter) {
+        row.number(u64::from(self.accessors.0)).number(u64::from(self.epoch.0)).fixed(&self.wrapped);
+    }
+
+    pub fn read(reader: &mut RowReader<'_>) -> Result<KeyRow, BadRow> {
+        Ok(KeyRow {
+            accessors: AccessorSetId(reader.number32()?),
+            epoch: KeyEpoch(reader.number32()?),
+            wrapped: reader.fixed()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ids::{GatewayId, ObjectNumber, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn inodes_of_every_kind_come_back() {
+        let object = ObjectId { creator: GatewayId(1), number: ObjectNumber(77) };
+        let time = |n| Timestamp { seconds: -n, nanos: n as u32 };
+        let attributes = |kind| Attributes {
+            file: FileId { volume: VolumeId(0), object: ObjectId::from_bytes([0; ObjectId::LEN]) },
+            kind,
+            mode: 0o7777,
+            links: 3,
+            uid: u32::MAX,
+            gid: 5,
+            size: 1 << 60,
+            space_used: 0,
+            device: Device::default(),
+            accessed: time(1),
+            modified: time(2),
+            changed: time(3),
+            created: time(4),
+            change: u64::MAX,
+        };
+        let file = Special::File { policy: 3, shift: BlockShift::MIN, verifier: Some([9; 8]) };
+        let directory = Special::Directory { parent: object, next_cookie: 8, entries: 5 };
+        let cases =
+            [(FileKind::Regular, file), (FileKind::Directory, directory), (FileKind::Socket, Special::Other)];
+        for (kind, special) in cases {
+            let inode = Inode { xattrs: 4, ..Inode::new(attributes(kind), special) };
+            assert_eq!(Inode::decode(&inode.encode()), Ok(inode.clone()));
+            assert!(inode.encode().len() < 128);
+            let row = inode.encode();
+            assert!(Inode::decode(&row[..row.len() - 1]).is_err());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Content of files. Data travels as attachments of the transaction and becomes dirty data of the cache at the commit; the
+//! block map says what lies below it.
+
+use bytes::Bytes;
+use cache::{BlockLoader, DataOp, ReadRequest, Stored};
+use file_system::permission::{may_read, may_write, require_regular};
+use file_system::{Authority, FileId, FsError, FsResult, ReadData, attribute_rules};
+use ids::{BlockIndex, BlockShift, ObjectId};
+use meta::{Attachment, Scan};
+use std::sync::Arc;
+
+use super::VolumeTransaction;
+use crate::VolumeError;
+use crate::error::meta_error;
+use crate::keys::{Keys, ObjectRow};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, ChunkView, GarbageVersion, Inode, Special};
+use crate::volume::{Inner, Loader, Superseded, Volume};
+
+/// Rows of the block map read at once.
+const CHUNKS: usize = 256;
+
+pub(super) fn block_shift(inode: &Inode) -> FsResult<BlockShift> {
+    match inode.special {
+        Special::File { shift, .. } => Ok(shift),
+        _ => Err(FsError::WrongKind),
+    }
+}
+
+impl VolumeTransaction {
+    pub(super) async fn write_data(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        data: Bytes,
+        authority: Authority,
+    ) -> FsResult<()> {
+        let (now, caller) = (self.now(), self.caller.clone());
+        let inode = self.inode(file).await?;
+        let (old, shift) = (inode.attributes.clone(), block_shift(inode));
+        require_regular(&old)?;
+        may_write(&old, &caller, authority)?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        let mut new = attribute_rules::written(&old, &caller, offset, data.len() as u64, now)?;
+        // Exact while there are no holes; a write into a hole counts in full, one over older data does, too, but
+        // never more than the size.
+        new.space_used = (old.space_used + data.len() as u64).min(new.size);
+        if offset + data.len() as u64 <= old.size && old.space_used == old.size {
+            new.space_used = old.space_used;
+        }
+        if !self.exclusive {
+            self.volume.node.cache.admit().await;
+        }
+        let op = DataOp::Write { file: self.volume.file_key(file.object), shift: shift?, offset };
+        self.set(file.object, new)?;
+        self.meta.attach(Attachment { descriptor: op.encode(), payload: data.clone() });
+        self.unsaved.entry(file.object).or_default().write(offset, data);
+        self.written.insert(file.object);
+        Ok(())
+    }
+
+    pub(super) async fn read_data(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u32,
+        authority: Authority,
+    ) -> FsResult<ReadData> {
+        let caller = self.caller.clone();
+        let inode = self.inode(file).await?;
+        let (size, shift) = (inode.attributes.size, block_shift(inode));
+        require_regular(&inode.attributes)?;
+        may_read(&inode.attributes, &caller, authority)?;
+        let end = offset.saturating_add(u64::from(length)).min(size);
+        if offset >= end {
+            return Ok(ReadData { segments: Vec::new(), end_of_file: offset >= size });
+        }
+        let covered = self.unsaved.get(&file.object).is_some_and(|unsaved| unsaved.covers(offset, end));
+        let base = match covered {
+            true => Vec::new(),
+            false => {
+                let request = ReadRequest {
+                    file: self.volume.file_key(file.object),
+                    shift: shift?,
+                    size,
+                    offset,
+                    length: end - offset,
+                    readahead: true,
+                };
+                read_committed(&self.volume.clone(), file.object, request).await?
+            }
+        };
+        let segments = match self.unsaved.get(&file.object) {
+            Some(unsaved) => unsaved.over(offset, end, base),
+            None => base,
+        };
+        Ok(ReadData { segments, end_of_file: end == size })
+    }
+
+    /// Takes the content from `new` on out of the map, the cache and the clouds (later). The size is the caller's
+    /// to set.
+    pub(super) async fn cut(&mut self, object: ObjectId, old: u64, new: u64) -> FsResult<()> {
+        let shift = match self.objects.get(&object) {
+            Some(loaded) => block_shift(&loaded.inode)?,
+            None => return Err(FsError::Stale),
+        };
+        self.cut_map(object, BlockIndex(shift.blocks_in(new))).await?;
+        let file = self.volume.file_key(object);
+        self.meta.touch(&self.volume.keys.cut(object));
+        self.attach(DataOp::truncate(file, new));
+        let block_end = shift.start_of(BlockIndex(shift.blocks_in(new)));
+        if new < block_end {
+            // Also when nothing of the block is stored: an older state of it may be on its way to the clouds.
+            self.attach(DataOp::Zero { file, shift, offset: new, length: block_end.min(old) - new });
+        }
+        self.unsaved.entry(object).or_default().cut(new);
+        Ok(())
+    }
+
+    fn attach(&mut self, op: DataOp) {
+        self.meta.attach(Attachment { descriptor: op.encode(), payload: Bytes::new() });
+    }
+
+    /// Makes all blocks from `first` on holes. Their versions stay (`K14`); what is stored becomes garbage.
+    async fn cut_map(&mut self, object: ObjectId, first: BlockIndex) -> FsResult<()> {
+        let (mut start, end) = self.volume.keys.chunks_from(object, first);
+        let guard = self.volume.keys.cut(object);
+        let mut changed = Vec::new();
+        let mut garbage = Vec::new();
+        loop {
+            let scan = Scan { start: &start, end: &end, guard: Some(&guard), limit: CHUNKS };
+            let rows = self.meta.scan(scan).await.map_err(meta_error)?;
+            for (key, row) in &rows {
+                let Some((_, ObjectRow::Chunk(number))) = Keys::object_row(key) else { continue };
+                let mut chunk = self.volume.chunk(object, Some(row))?;
+                let cut: Vec<(u64, BlockEntry)> = chunk
+                    .iter()
+                    .filter(|(index, entry)| number * CHUNK_BLOCKS + index >= first.0 && entry.is_stored())
+                    .collect();
+                if cut.is_empty() {
+                    continue;
+                }
+                for (index, entry) in cut {
+                    garbage.push(GarbageVersion {
+                        block: BlockIndex(number * CHUNK_BLOCKS + index),
+                        version: entry.version,
+                        creator: entry.creator,
+                    });
+                    chunk.set(index, BlockEntry { hole: true, ..entry });
+                }
+                changed.push((key.clone(), chunk.encode()));
+            }
+            match rows.last() {
+                Some((last, _)) if rows.len() == CHUNKS => start = [&last[..], &[0]].concat().into(),
+                _ => break,
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let policy = match self.objects.get(&object).map(|loaded| &loaded.inode.special) {
+            Some(Special::File { policy, .. }) => *policy,
+            _ => return Err(FsError::WrongKind),
+        };
+        let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
+        let key = self.volume.key_row(&mut *self.meta, object).await?.ok_or_else(missing)?;
+        for (key, row) in changed {
+            self.meta.put(key, row);
+        }
+        for version in &garbage {
+            self.meta.delete(self.volume.keys.repair(object, version.block, version.version));
+        }
+        let volume = self.volume.clone();
+        volume.put_garbage(&mut *self.meta, object, policy, &key, garbage);
+        Ok(())
+    }
+}
+
+/// What others see of a file now. The block map is read beside the transaction: a block that was written back
+/// meanwhile is not a conflict. Whoever changed the content has changed the inode, which the transaction
+/// has read.
+async fn read_committed(volume: &Arc<Inner>, object: ObjectId, request: ReadRequest) -> FsResult<Vec<Bytes>> {
+    let loader: Arc<dyn BlockLoader> = Arc::new(Loader { volume: Volume { inner: volume.clone() } });
+    let mut attempts = 3;
+    loop {
+        let plan = volume.node.cache.plan_read(&request);
+        let mut stored = Vec::with_capacity(plan.blocks().len());
+        if !plan.blocks().is_empty() {
+            let mut map = volume.node.store.begin(meta::Mode::Optimistic).await.map_err(meta_error)?;
+            let mut chunk: Option<(u64, Option<Bytes>)> = None;
+            for &block in plan.blocks() {
+                let number = block.0 / CHUNK_BLOCKS;
+                let row = match &chunk {
+                    Some((known, row)) if *known == number => row.clone(),
+                    _ => match map.get(&volume.keys.chunk(object, block)).await {
+                        Ok(row) => row,
+                        // The map alone changed between two of its chunks; the first stays right.
+                        Err(meta::MetaError::Conflict) => {
+                            map =
+                                volume.node.store.begin(meta::Mode::Optimistic).await.map_err(meta_error)?;
+                            map.get(&volume.keys.chunk(object, block)).await.map_err(meta_error)?
+                        }
+                        Err(error) => return Err(meta_error(error)),
+                    },
+                };
+                stored.push(match &row {
+                    Some(row) => {
+                        let entry = ChunkView::new(row).and_then(|c| c.entry(block.0 % CHUNK_BLOCKS));
+                        let entry = entry.map_err(volume.damaged("the block map of object", object))?;
+                        if entry.is_stored() { Stored::Version(entry.version) } else { Stored::Hole }
+                    }
+                    None => Stored::Hole,
+                });
+                chunk = Some((number, row));
+            }
+        }
+        match volume.node.cache.read(plan, &stored, &loader).await {
+            Ok(parts) => return Ok(parts),
+            // Usually a version that was replaced on the way; the map knows the new one.
+            Err(cache::CacheError::Load { cause, .. }) if cause.is::<Superseded>() && attempts > 1 => {
+                attempts -= 1;
+            }
+            Err(error) => return Err(VolumeError::Cache(error).into()),
+        }
+    }
+}

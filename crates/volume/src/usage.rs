@@ -1,0 +1,60 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bytes::Bytes;
+
+use crate::row::{BadRow, RowReader, RowWriter};
+
+const FORMAT: u8 = 1;
+
+/// What a volume holds: counted in memory, so that transactions share no row; saved now and then and at the end, and
+/// counted anew after a crash.
+#[derive(Default)]
+pub(crate) struct Usage {
+    objects: AtomicI64,
+    bytes: AtomicI64,
+}
+
+/// A change of the usage, or a state of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub objects: i64,
+    pub bytes: i64,
+}
+
+impl Usage {
+    pub fn add(&self, amount: Amount) {
+        self.objects.fetch_add(amount.objects, Ordering::Relaxed);
+        self.bytes.fetch_add(amount.bytes, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> Amount {
+        Amount {
+            objects: self.objects.load(Ordering::Relaxed).max(0),
+            bytes: self.bytes.load(Ordering::Relaxed).max(0),
+        }
+    }
+}
+
+impl Amount {
+    /// `exact` when nothing changes the usage after this row until the volume is opened again.
+    pub fn encode(self, exact: bool) -> Bytes {
+        let mut row = RowWriter::new(FORMAT);
+        row.byte(u8::from(exact)).signed(self.objects).signed(self.bytes);
+        row.finish()
+    }
+
+    pub fn decode(row: &[u8]) -> Result<(Amount, bool), BadRow> {
+        let mut reader = RowReader::new(row, FORMAT)?;
+        let exact = reader.byte()? == 1;
+        let amount = Amount { objects: reader.signed()?, bytes: reader.signed()? };
+        reader.end()?;
+        Ok((amount, exact))
+    }
+}
+
+impl std::ops::AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+    }
+}

@@ -1,0 +1,357 @@
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cache::{FileKey, Scope};
+use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode, OpenReference, Transaction};
+use ids::{BlockIndex, ObjectId, Version, VolumeId};
+use meta::{Committed, MetaError, Priority};
+use parking_lot::{Mutex, RwLock};
+use seal::{AccessorSetId, BlockIdentity, EpochKey, KeyEpoch, unwrap_file_key};
+use upkeep::BlockVersion;
+
+use crate::VolumeError;
+use crate::error::meta_error;
+use crate::keys::Keys;
+use crate::node::{Node, upkeep_transaction};
+use crate::references::References;
+use crate::row::{Chunk, ChunkView, Inode, KeyRow, Policy, Tier, VolumeRecord, decode_policy};
+use crate::transaction::VolumeTransaction;
+use crate::usage::{Amount, Usage};
+
+/// How long a commit at the tier `cloud` waits for the clouds.
+const CLOUD_WAIT: Duration = Duration::from_secs(60);
+
+/// One volume: a [`FileSystem`], and what upkeep needs to move its blocks. Cheap to clone.
+#[derive(Clone)]
+pub struct Volume {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub node: Arc<Node>,
+    pub id: VolumeId,
+    pub keys: Keys,
+    pub root: ObjectId,
+    pub record: RwLock<VolumeRecord>,
+    pub policies: RwLock<BTreeMap<u32, Arc<Policy>>>,
+    pub epochs: HashMap<(AccessorSetId, KeyEpoch), EpochKey>,
+    pub references: Arc<References>,
+    pub usage: Usage,
+    /// The last version that was given to a write-back of a block and not committed. Such a number is not used again:
+    /// a late upload of the first attempt could otherwise replace fragments of the second.
+    pub attempts: Mutex<BTreeMap<(ObjectId, BlockIndex), Version>>,
+}
+
+impl Volume {
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.inner.record.read().name.clone()
+    }
+
+    /// What must hold before a stable write is answered.
+    pub fn tier(&self) -> Tier {
+        self.inner.record.read().tier
+    }
+
+    /// The policy of new files.
+    pub fn policy(&self) -> Arc<Policy> {
+        let current = self.inner.record.read().policy;
+        match self.inner.policies.read().get(&current) {
+            Some(policy) => policy.clone(),
+            None => {
+                unreachable!("the current policy is loaded when the volume is opened and when it changes")
+            }
+        }
+    }
+
+    /// Every policy that some file may have been made with.
+    pub fn policies(&self) -> Vec<Arc<Policy>> {
+        self.inner.policies.read().values().cloned().collect()
+    }
+
+    /// Objects, and bytes of their content.
+    pub fn usage(&self) -> (u64, u64) {
+        let Amount { objects, bytes } = self.inner.usage.get();
+        (objects as u64, bytes as u64)
+    }
+
+    /// Saves the usage. Every few minutes; and with `closing` when nothing follows, so that the next start need
+    /// not count.
+    pub async fn save_usage(&self, closing: bool) -> Result<(), VolumeError> {
+        let inner = &self.inner;
+        upkeep_transaction!(inner.node, |transaction| {
+            transaction.put(inner.keys.usage(), inner.usage.get().encode(closing));
+            Ok(())
+        })
+    }
+
+    /// Where a block version is stored. `None` when the file is gone or the version is not the current one.
+    pub async fn locate(
+        &self,
+        object: ObjectId,
+        block: BlockIndex,
+        version: Version,
+    ) -> Result<Option<BlockVersion>, VolumeError> {
+        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+        self.inner.locate_in(&mut *transaction, object, block, version).await
+    }
+}
+
+/// The rows of a file that its blocks depend on.
+pub(crate) struct FileRows {
+    pub inode: Inode,
+    pub policy_id: u32,
+    pub policy: Arc<Policy>,
+    pub key: KeyRow,
+}
+
+impl Inner {
+    pub fn file(&self, object: ObjectId) -> FileId {
+        FileId { volume: self.id, object }
+    }
+
+    pub fn file_key(&self, object: ObjectId) -> FileKey {
+        FileKey { volume: self.id, object }
+    }
+
+    pub fn damaged(
+        &self,
+        what: &str,
+        object: ObjectId,
+    ) -> impl FnOnce(crate::row::BadRow) -> VolumeError + use<> {
+        let what = format!("{what} {object} of volume {}", self.id);
+        move |cause| VolumeError::Damaged { what, cause }
+    }
+
+    /// Decodes an inode's row.
+    pub fn inode(&self, object: ObjectId, row: &[u8]) -> Result<Inode, VolumeError> {
+        let mut inode = Inode::decode(row).map_err(self.damaged("object", object))?;
+        inode.attributes.file = self.file(object);
+        Ok(inode)
+    }
+
+    pub fn policy(&self, id: u32) -> Result<Arc<Policy>, VolumeError> {
+        let found = self.policies.read().get(&id).cloned();
+        found.ok_or_else(|| VolumeError::Missing { what: format!("policy {id} of volume {}", self.id) })
+    }
+
+    pub fn open_key(&self, object: ObjectId, row: &KeyRow) -> Result<seal::FileKey, VolumeError> {
+        let missing = || VolumeError::Missing {
+            what: format!(
+                "the key of epoch {} of accessor set {} of volume {}",
+                row.epoch, row.accessors.0, self.id
+            ),
+        };
+        let epoch = self.epochs.get(&(row.accessors, row.epoch)).ok_or_else(missing)?;
+        unwrap_file_key(epoch, object, &row.wrapped).map_err(|cause| VolumeError::Key {
+            what: format!("key of object {object} of volume {}", self.id),
+            cause,
+        })
+    }
+
+    /// `None` when there is no such file.
+    pub async fn file_rows(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+    ) -> Result<Option<FileRows>, VolumeError> {
+        let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
+        let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
+        let inode = self.inode(object, &row)?;
+        let crate::row::Special::File { policy: policy_id, .. } = inode.special else { return Ok(None) };
+        Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, key }))
+    }
+
+    pub async fn key_row(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+    ) -> Result<Option<KeyRow>, VolumeError> {
+        let row = transaction.get(&self.keys.key(object)).await?;
+        row.map(|row| KeyRow::decode(&row).map_err(self.damaged("the key of object", object))).transpose()
+    }
+
+    /// `None` when its chunk has no row: nothing of it was ever stored.
+    pub async fn block_entry(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        block: BlockIndex,
+    ) -> Result<Option<crate::row::BlockEntry>, VolumeError> {
+        let Some(row) = transaction.get(&self.keys.chunk(object, block)).await? else { return Ok(None) };
+        let entry = ChunkView::new(&row).and_then(|chunk| chunk.entry(block.0 % crate::row::CHUNK_BLOCKS));
+        entry.map(Some).map_err(self.damaged("the block map of object", object))
+    }
+
+    /// See [`Volume::locate`].
+    pub async fn locate_in(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        block: BlockIndex,
+        version: Version,
+    ) -> Result<Option<BlockVersion>, VolumeError> {
+        let Some(entry) = self.block_entry(transaction, object, block).await? else { return Ok(None) };
+        if !entry.is_stored() || entry.version != version {
+            return Ok(None);
+        }
+        let Some(file) = self.file_rows(transaction, object).await? else { return Ok(None) };
+        Ok(Some(self.block_version(object, block, entry, &file)?))
+    }
+
+    pub fn block_version(
+        &self,
+        object: ObjectId,
+        block: BlockIndex,
+        entry: crate::row::BlockEntry,
+        file: &FileRows,
+    ) -> Result<BlockVersion, VolumeError> {
+        let identity = BlockIdentity {
+            volume: self.id,
+            object,
+            block,
+            version: entry.version,
+            creator: entry.creator,
+            epoch: file.key.epoch,
+        };
+        let key = self.open_key(object, &file.key)?;
+        let placement = file.policy.placement.clone().into();
+        Ok(BlockVersion { identity, key, placement, seal: entry.seal })
+    }
+
+    pub fn chunk(&self, object: ObjectId, row: Option<&[u8]>) -> Result<Chunk, VolumeError> {
+        match row {
+            Some(row) => Chunk::decode(row).map_err(self.damaged("the block map of object", object)),
+            None => Ok(Chunk::default()),
+        }
+    }
+
+    /// Waits until a commit holds at the volume's tier.
+    pub async fn settle(&self, committed: Committed, files: &[ObjectId]) -> FsResult<()> {
+        let tier = self.record.read().tier;
+        if tier == Tier::Memory {
+            return Ok(());
+        }
+        committed.durable().await.map_err(meta_error)?;
+        if tier == Tier::Cloud {
+            for &object in files {
+                self.reach_clouds(object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reach_clouds(&self, object: ObjectId) -> FsResult<()> {
+        let flush = self.node.cache.flush(Scope::File(self.file_key(object)));
+        tokio::select! {
+            () = flush.done() => Ok(()),
+            () = self.node.environment.clock.sleep(CLOUD_WAIT) => Err(FsError::Unavailable(format!(
+                "object {object} of volume {} has not reached the clouds in {} seconds",
+                self.id,
+                CLOUD_WAIT.as_secs()
+            ))),
+        }
+    }
+
+    /// Loads policies that were recorded since.
+    pub async fn load_policies(&self, transaction: &mut dyn meta::Transaction) -> Result<(), VolumeError> {
+        let rows = read_policies(self.keys, transaction).await?;
+        self.policies.write().extend(rows);
+        Ok(())
+    }
+}
+
+pub(crate) async fn read_policies(
+    keys: Keys,
+    transaction: &mut dyn meta::Transaction,
+) -> Result<BTreeMap<u32, Arc<Policy>>, VolumeError> {
+    let (start, end) = keys.policies();
+    let scan = meta::Scan { start: &start, end: &end, guard: None, limit: usize::MAX };
+    let mut policies = BTreeMap::new();
+    for (key, row) in transaction.scan(scan).await? {
+        let damaged = |cause| VolumeError::Damaged { what: "a policy".into(), cause };
+        let id =
+            Keys::policy_of(&key).ok_or_else(|| damaged(crate::row::BadRow("a key of the wrong length")))?;
+        policies.insert(id, Arc::new(decode_policy(&row).map_err(damaged)?));
+    }
+    Ok(policies)
+}
+
+#[async_trait]
+impl FileSystem for Volume {
+    fn volume(&self) -> VolumeId {
+        self.inner.id
+    }
+
+    async fn begin(&self, caller: &Caller, mode: Mode) -> FsResult<Box<dyn Transaction>> {
+        let transaction = VolumeTransaction::begin(self.inner.clone(), caller.clone(), mode).await?;
+        Ok(Box::new(transaction))
+    }
+
+    fn reference(&self, file: FileId) -> OpenReference {
+        OpenReference::new(self.inner.references.hold(file.object))
+    }
+
+    async fn sync(&self, file: FileId) -> FsResult<()> {
+        if file.volume != self.inner.id {
+            return Ok(());
+        }
+        loop {
+            // Whatever changes a file writes its row; and a transaction that only read waits for what it read.
+            let begun = self.inner.node.store.begin(meta::Mode::Optimistic).await;
+            let mut transaction = begun.map_err(meta_error)?;
+            transaction.get(&self.inner.keys.inode(file.object)).await.map_err(meta_error)?;
+            match transaction.commit(Priority::Client).await {
+                Ok(committed) => return self.inner.settle(committed, &[file.object]).await,
+                Err(MetaError::Conflict) => {}
+                Err(error) => return Err(meta_error(error)),
+            }
+        }
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.inner.node.write_verifier
+    }
+}
+
+/// Loads blocks for the cache.
+pub(crate) struct Loader {
+    pub volume: Volume,
+}
+
+#[async_trait]
+impl cache::BlockLoader for Loader {
+    async fn load(
+        &self,
+        file: FileKey,
+        block: BlockIndex,
+        version: Version,
+    ) -> Result<Bytes, cache::LoadError> {
+        let located = self.volume.locate(file.object, block, version).await.map_err(load_error)?;
+        let Some(BlockVersion { identity, seal, key, placement }) = located else {
+            return Err(Arc::new(Superseded));
+        };
+        let loaded = self.volume.inner.node.blocks.load(&key, &identity, seal, &placement).await;
+        let loaded = loaded.map_err(load_error)?;
+        if !loaded.bad.is_empty() {
+            let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
+            if let Err(error) = self.volume.queue_repair(file.object, block, version, &fragments).await {
+                // The data is good; the next read or scrub finds the fragments again.
+                tracing::warn!(block = %identity, %error, "a repair could not be queued");
+            }
+        }
+        Ok(loaded.plaintext)
+    }
+}
+
+fn load_error(error: impl std::error::Error + Send + Sync + 'static) -> cache::LoadError {
+    Arc::new(error)
+}
+
+/// The version was replaced between the look at the block map and the load; reading again helps.
+#[derive(Debug, thiserror::Error)]
+#[error("the block was replaced meanwhile; read it again")]
+pub(crate) struct Superseded;

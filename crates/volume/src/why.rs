@@ -1,0 +1,130 @@
+use std::sync::Arc;
+
+use blocks::CloudId;
+use bytes::Bytes;
+use cache::FileKey;
+use file_system::{FileKind, Name};
+use ids::{BlockIndex, GatewayId, ObjectId, Version};
+use seal::fragment_name;
+
+use crate::VolumeError;
+use crate::repair::{decode_repair, fragments_of};
+use crate::row::{BlockEntry, Policy, Special};
+use crate::transaction::Entry;
+use crate::volume::{FileRows, Inner, Volume};
+
+/// Where a file is: what `kurma why` shows.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    /// The object.
+    pub object: ObjectId,
+    /// Size in bytes.
+    pub size: u64,
+    /// How it is stored.
+    pub policy: Arc<Policy>,
+    /// Its blocks, from the first one asked for.
+    pub blocks: Vec<BlockReport>,
+}
+
+/// Where a block is.
+#[derive(Clone, Debug)]
+pub struct BlockReport {
+    /// Which block.
+    pub block: BlockIndex,
+    /// The last version that was stored; [`Version::NONE`] if none was.
+    pub version: Version,
+    /// Whether it reads as zeros, apart from dirty data.
+    pub hole: bool,
+    /// Who stored it.
+    pub creator: GatewayId,
+    /// Bytes that wait for write-back.
+    pub dirty: u64,
+    /// Whether it can be had without asking a cloud.
+    pub cached: bool,
+    /// Cloud and name of each fragment; none of a hole.
+    pub fragments: Vec<(CloudId, String)>,
+    /// Fragments that wait for repair.
+    pub missing: Vec<u8>,
+}
+
+impl Volume {
+    /// Where the blocks of the file at `path` (from the root, parts separated by `/`) are: up to `limit` of them from
+    /// `first` on. `None` when there is no regular file of that path.
+    pub async fn why(
+        &self,
+        path: &str,
+        first: BlockIndex,
+        limit: usize,
+    ) -> Result<Option<FileReport>, VolumeError> {
+        let inner = &self.inner;
+        let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
+        let Some(object) = inner.resolve(&mut *transaction, path).await? else { return Ok(None) };
+        let Some(file) = inner.file_rows(&mut *transaction, object).await? else { return Ok(None) };
+        let Special::File { shift, .. } = file.inode.special else { return Ok(None) };
+        let size = file.inode.attributes.size;
+        let mut blocks = Vec::new();
+        for block in (first.0..shift.blocks_in(size)).take(limit).map(BlockIndex) {
+            let entry =
+                inner.block_entry(&mut *transaction, object, block).await?.unwrap_or(BlockEntry::NONE);
+            let row = transaction.get(&inner.keys.repair(object, block, entry.version)).await?;
+            let missing = row.map(|row| decode_repair(&row)).transpose();
+            let missing = missing.map_err(inner.damaged("a repair of object", object))?.unwrap_or(0);
+            let start = shift.start_of(block);
+            let dirty = inner.node.cache.dirty_ranges(inner.file_key(object), start..start + shift.bytes());
+            blocks.push(BlockReport {
+                block,
+                version: entry.version,
+                hole: !entry.is_stored(),
+                creator: entry.creator,
+                dirty: dirty.iter().map(|range| range.end - range.start).sum(),
+                cached: entry.is_stored() && inner.is_cached(inner.file_key(object), block, entry.version),
+                fragments: inner.fragments(object, block, entry, &file)?,
+                missing: fragments_of(missing),
+            });
+        }
+        Ok(Some(FileReport { object, size, policy: file.policy, blocks }))
+    }
+}
+
+impl Inner {
+    fn is_cached(&self, file: FileKey, block: BlockIndex, version: Version) -> bool {
+        self.node.cache.has(file, block, version)
+    }
+
+    fn fragments(
+        &self,
+        object: ObjectId,
+        block: BlockIndex,
+        entry: BlockEntry,
+        file: &FileRows,
+    ) -> Result<Vec<(CloudId, String)>, VolumeError> {
+        if !entry.is_stored() {
+            return Ok(Vec::new());
+        }
+        let version = self.block_version(object, block, entry, file)?;
+        let names = version.key.name_key();
+        let clouds = version.placement.clouds().iter().enumerate();
+        Ok(clouds.map(|(i, &cloud)| (cloud, fragment_name(&names, &version.identity, i as u8, 0))).collect())
+    }
+
+    /// The object at a path, with the eyes of the superuser; links are not followed.
+    async fn resolve(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        path: &str,
+    ) -> Result<Option<ObjectId>, VolumeError> {
+        let mut at = self.root;
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            let Ok(name) = Name::new(Bytes::copy_from_slice(part.as_bytes())) else { return Ok(None) };
+            let row = transaction.get(&self.keys.name(at, name.as_bytes())).await?;
+            let entry = row.map(|row| Entry::decode(&row)).transpose();
+            match entry.map_err(self.damaged("an entry of directory", at))? {
+                Some(entry) => at = entry.object,
+                None => return Ok(None),
+            }
+        }
+        let Some(row) = transaction.get(&self.keys.inode(at)).await? else { return Ok(None) };
+        let regular = self.inode(at, &row)?.attributes.kind == FileKind::Regular;
+        Ok(regular.then_some(at))
+    }
+}
