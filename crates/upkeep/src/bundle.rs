@@ -8,10 +8,8 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::bad_fragments::BadFragmentReports;
 use crate::{
-    BadFragments, GarbageCollector, MaintainedVolume, Reaper, Repairer, Scrubber, UpkeepConfig, UpkeepError,
-    WriteBack,
+    GarbageCollector, MaintainedVolume, Reaper, Repairer, Scrubber, UpkeepConfig, UpkeepError, WriteBack,
 };
 
 /// All upkeep of one volume. [`Upkeep::start`] runs the loops; the parts can also be driven one by one.
@@ -49,14 +47,13 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
         volume: Arc<V>,
         cache: Cache,
         blocks: Arc<BlockStore>,
-        bad: BadFragments,
         env: Environment,
         config: UpkeepConfig,
         hurry: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Arc<Upkeep<V>> {
         let (v, b, e, c) = (&volume, &blocks, &env, &config);
         Arc::new(Upkeep {
-            write_back: WriteBack::new(v.clone(), cache.clone(), b.clone(), bad, e.clone(), c.clone(), hurry),
+            write_back: WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone(), hurry),
             repairer: Repairer::new(v.clone(), b.clone(), e.clone(), c.clone()),
             garbage: GarbageCollector::new(v.clone(), b.clone(), e.clone(), c.clone()),
             scrubber: Scrubber::new(v.clone(), b.clone(), e.clone(), c.clone()),
@@ -69,13 +66,13 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
         })
     }
 
-    /// Starts the loops. Once; `reports` are the other end of the volume's [`BadFragments`].
-    pub fn start(self: &Arc<Self>, reports: BadFragmentReports) {
+    /// Starts the loops. Once.
+    pub fn start(self: &Arc<Self>) {
         let mut tasks = self.tasks.lock();
         let me = || Arc::clone(self);
         let (one, two, three, four, five) = (me(), me(), me(), me(), me());
         tasks.spawn(async move { one.write_back.run(&one.stop).await });
-        tasks.spawn(async move { two.repairer.run(reports, &two.stop).await });
+        tasks.spawn(async move { two.repairer.run(&two.stop).await });
         tasks.spawn(async move { three.garbage.run(&three.stop).await });
         tasks.spawn(async move { four.scrubber.run(&four.stop).await });
         tasks.spawn(async move { five.reaper.run(&five.stop).await });

@@ -6,8 +6,8 @@
 //! - [`WriteBack`] moves dirty data from the cache to the clouds: fragments first, then one metadata transaction
 //!   for many blocks (decision D3). A cloud that fails slows it down and loses nothing; when the clouds stay away, the
 //!   journal fills up and writers wait.
-//! - [`Repairer`] stores missing and bad fragments anew (`K63`, `K65`): those of the durable repair queue, and at
-//!   once those that a read has just met.
+//! - [`Repairer`] stores missing and bad fragments anew (`K63`, `K65`): what is in the durable repair queue, at once
+//!   when a read has just put something there.
 //! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
 //! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
 //! - [`Reaper`] takes removed files apart once they are closed.
@@ -18,7 +18,6 @@
 #![deny(missing_docs)]
 
 mod backoff;
-mod bad_fragments;
 mod bundle;
 mod config;
 mod error;
@@ -33,12 +32,10 @@ mod scrub;
 mod tests;
 mod write_back;
 
-pub use bad_fragments::{BadFragments, bad_fragments};
 pub use bundle::{Flushed, Upkeep};
 pub use config::UpkeepConfig;
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
-pub use loader::VersionLoader;
 pub use maintained_volume::{
     Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, RepairRow, VolumeFailure, Written,
     WrittenAs,

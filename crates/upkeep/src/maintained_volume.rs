@@ -139,6 +139,12 @@ pub trait MaintainedVolume: Send + Sync + 'static {
     /// What is left to repair of these rows; nothing removes the row.
     async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure>;
 
+    /// Returns when a fragment was put into the repair queue that had better be repaired at once: a read met it. A volume
+    /// that does not tell is looked at in intervals.
+    async fn repairs_waiting(&self) {
+        std::future::pending().await
+    }
+
     /// Puts fragments into the repair queue, unless `version` is not current any more.
     async fn queue_repair(
         &self,

@@ -10,15 +10,12 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::bad_fragments::{BadBlock, BadFragmentReports};
 use crate::{BlockVersion, MaintainedVolume, RepairRow, UpkeepConfig, UpkeepError};
 
 /// Rows taken at a time.
 const BATCH: usize = 64;
 /// Blocks repaired at the same time.
 const PARALLEL: usize = 8;
-/// Reports taken together.
-const REPORTS: usize = 256;
 
 /// Stores missing and bad fragments anew, from the durable repair queue (`K63`) and at once after a read met some
 /// (`K65`). A cloud that refuses is left alone for a while that doubles, the others are repaired meanwhile.
@@ -62,47 +59,24 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         Repairer { volume, blocks, env, config, backoff, clouds: Mutex::default() }
     }
 
-    /// Repairs until `stop`: the queue at intervals, and what readers report at once.
-    pub async fn run(&self, mut reports: BadFragmentReports, stop: &CancellationToken) {
+    /// Repairs until `stop`: at intervals, and at once when a read has met something.
+    pub async fn run(&self, stop: &CancellationToken) {
         loop {
-            let mut bad = Vec::new();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.env.clock.sleep(self.config.repair_interval) => {}
-                _ = reports.0.recv_many(&mut bad, REPORTS) => {}
+                () = self.volume.repairs_waiting() => {}
             }
             // Safe to drop anywhere: repairing twice is harmless.
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.pass(bad) => {}
+                result = self.once() => match result {
+                    Ok(RepairReport { left: 0, .. }) => {}
+                    Ok(report) => tracing::info!(volume = %self.volume.id(), ?report, "some fragments could not be repaired yet"),
+                    Err(error) => tracing::warn!(volume = %self.volume.id(), %error, "repair stopped; it is tried again"),
+                },
             }
         }
-    }
-
-    async fn pass(&self, bad: Vec<BadBlock>) {
-        if let Err(error) = self.note(bad).await {
-            tracing::warn!(volume = %self.volume.id(), %error, "bad fragments could not be queued for repair");
-        }
-        match self.once().await {
-            Ok(RepairReport { left: 0, .. }) => {}
-            Ok(report) => {
-                tracing::info!(volume = %self.volume.id(), ?report, "some fragments could not be repaired yet")
-            }
-            Err(error) => {
-                tracing::warn!(volume = %self.volume.id(), %error, "repair stopped; it is tried again")
-            }
-        }
-    }
-
-    /// Queues what readers reported. Durable before it is repaired, in case the cloud refuses for long.
-    async fn note(&self, mut bad: Vec<BadBlock>) -> Result<(), UpkeepError> {
-        bad.sort_by_key(|bad| (bad.object, bad.block, bad.version));
-        bad.dedup();
-        for BadBlock { object, block, version, fragments, .. } in bad {
-            let queued = self.volume.queue_repair(object, block, version, &fragments).await;
-            queued.map_err(UpkeepError::volume("queueing a repair"))?;
-        }
-        Ok(())
     }
 
     /// Forgets which clouds refused lately, so that the next pass tries all.

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::{BadFragments, MaintainedVolume, Plan, UpkeepConfig, UpkeepError, Written, WrittenAs};
+use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, Written, WrittenAs};
 use held::Held;
 pub use report::WriteBackReport;
 
@@ -50,7 +50,6 @@ struct Parts<V: ?Sized> {
     volume: Arc<V>,
     cache: Cache,
     blocks: Arc<BlockStore>,
-    bad: BadFragments,
     env: Environment,
     config: UpkeepConfig,
     /// Whether the journal is short of space.
@@ -91,7 +90,6 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
         volume: Arc<V>,
         cache: Cache,
         blocks: Arc<BlockStore>,
-        bad: BadFragments,
         env: Environment,
         config: UpkeepConfig,
         hurry: impl Fn() -> bool + Send + Sync + 'static,
@@ -102,7 +100,6 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 volume,
                 cache,
                 blocks,
-                bad,
                 env,
                 hurry: Box::new(hurry),
                 in_flight: Semaphore::new(units as usize),

@@ -44,13 +44,13 @@ async fn one_cloud_that_refuses_all_writes_costs_redundancy_until_it_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn when_all_clouds_refuse_nothing_is_lost_and_few_attempts_are_made() {
-    let mut world = World::new();
+    let world = World::new();
     world.set_all(Side::Writes, &REFUSE);
     for number in 0..40 {
         world.volume.write(object(number), 0, content(number as u64, 1));
     }
     let dirty = world.dirty();
-    world.upkeep.start(world.reports.take().unwrap());
+    world.upkeep.start();
     let _flush = world.cache.flush(cache::Scope::All);
     for _ in 0..600 {
         pass(Duration::from_secs(1)).await;
@@ -72,10 +72,10 @@ async fn when_all_clouds_refuse_nothing_is_lost_and_few_attempts_are_made() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_the_clouds_are_away_ends_in_time_and_says_what_is_left() {
-    let mut world = World::new();
+    let world = World::new();
     world.set_all(Side::Writes, &REFUSE);
     world.volume.write(object(1), 0, vec![1; 1000]);
-    world.upkeep.start(world.reports.take().unwrap());
+    world.upkeep.start();
     let begun = world.env.clock.monotonic();
     let flushed = world.upkeep.stop(Duration::from_secs(5)).await.unwrap();
     assert_eq!(flushed.left_dirty_bytes, 1000);
@@ -133,10 +133,10 @@ async fn blocks_in_flight_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_fragment_that_a_read_meets_is_repaired_at_once() {
-    let mut world = World::new();
+    let world = World::new();
     world.volume.write(object(1), 0, content(1, 0));
     world.write_all().await;
-    world.upkeep.start(world.reports.take().unwrap());
+    world.upkeep.start();
     for cloud in &world.clouds[..2] {
         cloud.set(Side::Reads, Fault::Delay(Duration::from_millis(1)));
     }

@@ -5,8 +5,8 @@ use super::world::{BLOCK, World, content, pass};
 
 #[tokio::test(start_paused = true)]
 async fn the_running_loops_write_back_what_has_rested_or_is_full() {
-    let mut world = World::new();
-    world.upkeep.start(world.reports.take().unwrap());
+    let world = World::new();
+    world.upkeep.start();
     world.volume.write(object(1), 0, vec![7; BLOCK as usize]);
     world.volume.write(object(2), 0, vec![7; 10]);
     pass(Duration::from_millis(100)).await;
@@ -19,8 +19,8 @@ async fn the_running_loops_write_back_what_has_rested_or_is_full() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flush_takes_what_has_not_rested() {
-    let mut world = World::new();
-    world.upkeep.start(world.reports.take().unwrap());
+    let world = World::new();
+    world.upkeep.start();
     for number in 0..30 {
         world.volume.write(object(number), 0, content(number as u64, 1));
     }
@@ -33,8 +33,8 @@ async fn a_flush_takes_what_has_not_rested() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_flushes_first() {
-    let mut world = World::new();
-    world.upkeep.start(world.reports.take().unwrap());
+    let world = World::new();
+    world.upkeep.start();
     world.volume.write(object(1), 0, content(1, 0));
     let flushed = world.upkeep.stop(Duration::from_secs(60)).await.unwrap();
     assert_eq!(flushed, crate::Flushed::default());

@@ -92,6 +92,7 @@ pub struct SmallVolume {
     pub commits: AtomicU64,
     /// Happens after the next plan, before anything is stored.
     pub meanwhile: Mutex<Option<Meanwhile>>,
+    repairs_waiting: tokio::sync::Notify,
 }
 
 impl SmallVolume {
@@ -112,6 +113,7 @@ impl SmallVolume {
             fail_commits: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             meanwhile: Mutex::default(),
+            repairs_waiting: tokio::sync::Notify::new(),
         }
     }
 
@@ -333,6 +335,10 @@ impl MaintainedVolume for SmallVolume {
         Ok(())
     }
 
+    async fn repairs_waiting(&self) {
+        self.repairs_waiting.notified().await;
+    }
+
     async fn queue_repair(
         &self,
         object: ObjectId,
@@ -346,6 +352,7 @@ impl MaintainedVolume for SmallVolume {
             queued.extend(fragments);
             queued.sort_unstable();
             queued.dedup();
+            self.repairs_waiting.notify_one();
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use seal::NodeKey;
 
 use super::small_volume::{Records, Rows, SHIFT, SmallVolume, VOLUME, file};
-use crate::bad_fragments::BadFragmentReports;
-use crate::{BadFragments, Upkeep, UpkeepConfig, VersionLoader, bad_fragments};
+use crate::loader::VersionLoader;
+use crate::{Upkeep, UpkeepConfig};
 
 pub const BLOCK: u64 = 64 << 10;
 
@@ -29,8 +29,6 @@ pub struct World {
     pub cache: Cache,
     pub volume: Arc<SmallVolume>,
     pub upkeep: Arc<Upkeep<SmallVolume>>,
-    pub bad: BadFragments,
-    pub reports: Option<BadFragmentReports>,
     pub config: UpkeepConfig,
     folder: tempfile::TempDir,
 }
@@ -76,10 +74,9 @@ impl World {
         cache.check_replay().unwrap();
         cache.connect(records.clone());
         let volume = Arc::new(SmallVolume::new(rows, records, cache.clone(), placement, boot));
-        let (bad, reports) = bad_fragments();
-        let (v, b) = (volume.clone(), bad.clone());
-        let upkeep = Upkeep::new(v, cache.clone(), blocks.clone(), b, env.clone(), config.clone(), || false);
-        World { env, clouds, blocks, cache, volume, upkeep, bad, reports: Some(reports), config, folder }
+        let (v, c) = (volume.clone(), cache.clone());
+        let upkeep = Upkeep::new(v, c, blocks.clone(), env.clone(), config.clone(), || false);
+        World { env, clouds, blocks, cache, volume, upkeep, config, folder }
     }
 
     /// A new process over the same journal, metadata and clouds.
@@ -123,11 +120,8 @@ impl World {
                 entry => Stored::Version(Version(entry.version)),
             })
             .collect();
-        let loader: Arc<dyn BlockLoader> = Arc::new(AnyVersion {
-            volume: self.volume.clone(),
-            blocks: self.blocks.clone(),
-            bad: self.bad.clone(),
-        });
+        let loader: Arc<dyn BlockLoader> =
+            Arc::new(AnyVersion { volume: self.volume.clone(), blocks: self.blocks.clone() });
         self.cache.read(plan, &stored, &loader).await.unwrap().concat()
     }
 }
@@ -135,7 +129,6 @@ impl World {
 struct AnyVersion {
     volume: Arc<SmallVolume>,
     blocks: Arc<BlockStore>,
-    bad: BadFragments,
 }
 
 #[async_trait::async_trait]
@@ -149,7 +142,8 @@ impl BlockLoader for AnyVersion {
         let entry = self.volume.rows.lock().entry(file.object, block);
         let stored = self.volume.version(file.object, block, entry);
         assert_eq!(stored.identity.version, version);
-        VersionLoader::new(self.blocks.clone(), stored, self.bad.clone()).load(file, block, version).await
+        let (volume, blocks) = (self.volume.clone(), self.blocks.clone());
+        VersionLoader { volume, blocks, version: stored }.load(file, block, version).await
     }
 }
 

@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
-use cache::{BlockSnapshot, CacheError, StagedBlock};
+use cache::{BlockLoader, BlockSnapshot, CacheError, StagedBlock};
 
 use super::{Parts, UNIT};
-use crate::{Base, MaintainedVolume, NewBlock, VersionLoader, WrittenAs};
+use crate::loader::VersionLoader;
+use crate::{Base, MaintainedVolume, NewBlock, WrittenAs};
 
 /// Why a block was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +32,9 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             Base::Hole => Some(Bytes::new()),
             Base::Stored(stored) => {
                 let (shift, version) = (new.placement.block_shift(), stored.identity.version);
-                let loader = VersionLoader::new(self.blocks.clone(), stored.clone(), self.bad.clone());
+                let (volume, blocks) = (self.volume.clone(), self.blocks.clone());
+                let loader: Arc<dyn BlockLoader> =
+                    Arc::new(VersionLoader { volume, blocks, version: stored.clone() });
                 Some(self.cache.stored_block(file, shift, snapshot.block(), version, &loader).await?)
             }
         };
