@@ -12,6 +12,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+// Blocks of a megabyte come and go thousands of times a second; the system's allocator gives their pages back and
+// faults them in again each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // A closed pipe (`kurma status | head`) ends the command quietly, as for any other Unix tool.
     let command = match command::Kurma::try_parse() {

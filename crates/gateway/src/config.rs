@@ -169,6 +169,26 @@ pub enum Tier {
     Cloud,
 }
 
+impl From<Tier> for volume::Tier {
+    fn from(tier: Tier) -> volume::Tier {
+        match tier {
+            Tier::Memory => volume::Tier::Memory,
+            Tier::Local => volume::Tier::Local,
+            Tier::Cloud => volume::Tier::Cloud,
+        }
+    }
+}
+
+impl From<volume::Tier> for Tier {
+    fn from(tier: volume::Tier) -> Tier {
+        match tier {
+            volume::Tier::Memory => Tier::Memory,
+            volume::Tier::Local => Tier::Local,
+            volume::Tier::Cloud => Tier::Cloud,
+        }
+    }
+}
+
 impl Default for GatewayConfig {
     fn default() -> Self {
         GatewayConfig { id: 1, data: PathBuf::from("."), key_file: PathBuf::from("keys/gateway.key") }

@@ -4,11 +4,21 @@
 //! NFS and the admin interface, and takes all of it down again in order. The rules of the crates below are
 //! theirs; nothing here decides about data.
 //!
-//! [`Config`] is the whole configuration with its defaults; [`Gateway`] is the running thing; [`admin`] is what
-//! the `kurma` command talks to.
+//! [`Config`] is the whole configuration with its defaults; [`Gateway`] is the running thing; the admin interface
+//! (module `admin`) is what the `kurma` command talks to.
 
 #![deny(missing_docs)]
 
+mod admin;
 pub mod config;
+mod data_folder;
+mod error;
+mod gateway;
+mod node;
+mod node_rows;
+mod owner;
 
 pub use config::{Config, ConfigError};
+pub use data_folder::{ADMIN_ADDRESS_FILE, prepare_data_folder};
+pub use error::StartError;
+pub use gateway::{Gateway, Left};

@@ -25,6 +25,11 @@ impl ByteSize {
         ByteSize(mib << 20)
     }
 
+    /// So many bytes.
+    pub const fn from_bytes(bytes: u64) -> ByteSize {
+        ByteSize(bytes)
+    }
+
     /// The number.
     pub const fn bytes(self) -> u64 {
         self.0

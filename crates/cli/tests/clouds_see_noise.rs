@@ -1,0 +1,155 @@
+//! What clients store appears in no cloud, in no name of a cloud's objects, in no journal and in no cache file.
+//!
+//! The metadata store is not searched: it holds names in the clear and never leaves the machine (docs/security.md).
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
+
+mod support;
+
+use std::path::Path;
+
+use aho_corasick::AhoCorasick;
+use bytes::{Bytes, BytesMut};
+use data_encoding::{BASE32, BASE64, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
+use nfs4::{CreateType, StableHow};
+use nfs4_client::operations;
+use support::{Client, Gateway, Random, Settings, files_below, named_fragments, place_in_dir};
+
+/// Sixteen random bytes and all the forms in which they could give themselves away.
+struct Canaries {
+    needles: Vec<Vec<u8>>,
+    /// What each needle is a form of.
+    meanings: Vec<&'static str>,
+}
+
+impl Canaries {
+    fn add(&mut self, meaning: &'static str, canary: &[u8]) {
+        let mut forms = vec![
+            canary.to_vec(),
+            canary.iter().rev().copied().collect(),
+            HEXLOWER.encode(canary).into_bytes(),
+            HEXUPPER.encode(canary).into_bytes(),
+            canary.iter().flat_map(|byte| [*byte, 0]).collect(),
+            canary.iter().flat_map(|byte| [0, *byte]).collect(),
+        ];
+        // At each position in a longer text these encodings look different; the middle of them is certain.
+        for skipped in 0..3 {
+            let aligned = &canary[skipped..skipped + 12];
+            forms.extend([BASE64.encode(aligned), BASE64URL_NOPAD.encode(aligned)].map(String::into_bytes));
+        }
+        for skipped in 0..5 {
+            forms.push(BASE32.encode(&canary[skipped..skipped + 10]).into_bytes());
+        }
+        self.meanings.extend(forms.iter().map(|_| meaning));
+        self.needles.extend(forms);
+    }
+
+    /// Looks into every file below `folder` and at its name.
+    fn expect_absent(&self, search: &AhoCorasick, folder: &Path) -> u64 {
+        let mut bytes = 0;
+        for file in files_below(folder) {
+            let content = std::fs::read(&file).unwrap_or_default(); // collected meanwhile
+            bytes += content.len() as u64;
+            let name = file.to_string_lossy().into_owned().into_bytes();
+            for text in [&content, &name] {
+                if let Some(found) = search.find(text) {
+                    let meaning = self.meanings[found.pattern().as_usize()];
+                    panic!("{} shows {meaning} at byte {}", file.display(), found.start());
+                }
+            }
+        }
+        bytes
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_canary_leaves_the_machine_or_lies_in_journal_or_cache() {
+    let mut random = Random::from_environment("clouds see noise");
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { write_back_wait: "1h", ..Settings::in_folder(folder.path()) };
+    let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
+    let client = Client::connect(gateway.nfs, "client").await;
+    let mut canaries = Canaries { needles: Vec::new(), meanings: Vec::new() };
+
+    // Contents: tiny, small, large, sparse, rewritten.
+    let mut contents: Vec<(String, Bytes)> = Vec::new();
+    for (number, length) in [16, 1000, 65_536, 300_000, 2_000_000].into_iter().enumerate() {
+        let canary = random.bytes(16);
+        canaries.add("file content", &canary);
+        let mut data = BytesMut::new();
+        while data.len() < length {
+            data.extend_from_slice(&canary); // everywhere: at every offset of every block
+        }
+        contents.push((format!("content{number}"), data.freeze()));
+    }
+    for (path, data) in &contents {
+        client.write(path, data).await;
+    }
+    let sparse = random.bytes(16);
+    canaries.add("sparse content", &sparse);
+    let file = client.session.create(&client.home, "sparse", 0o644).await.unwrap();
+    for offset in [0, 100_000, 10_000_000] {
+        client.write_at(&file.handle, file.state_id, offset, StableHow::FileSync, sparse.clone()).await.unwrap();
+    }
+    client.session.close(&file).await.unwrap();
+
+    // Names and targets: text, as names usually are.
+    let mut word = |meaning| {
+        let word = HEXLOWER.encode(&random.bytes(12));
+        canaries.add(meaning, word.as_bytes());
+        word
+    };
+    let (named, directory, link, target) =
+        (word("a file name"), word("a directory name"), word("a link name"), word("a link target"));
+    client.write(&named, &Bytes::from_static(b"x")).await;
+    client.make_directory(&directory).await;
+    let mut request = client.walk(&directory);
+    request.push(operations::create(CreateType::SymbolicLink(target.as_str().into()), link.as_str(), 0o777));
+    client.run(&request).await.unwrap();
+
+    let search = AhoCorasick::new(&canaries.needles).unwrap();
+    let data = gateway.data.clone();
+    let expect_noise = |moment: &str| {
+        let mut searched = 0;
+        for place in [folder.path().join("clouds"), data.join("journal"), data.join("cache")] {
+            searched += canaries.expect_absent(&search, &place);
+        }
+        println!("{moment}: {searched} bytes searched");
+        searched
+    };
+    assert!(expect_noise("before the flush") > 2_000_000, "the journal is not where it was looked for");
+    gateway.flush();
+    expect_noise("after the flush");
+    for (path, data) in &contents {
+        client.expect(path, data).await;
+    }
+    gateway.drop_cache();
+    for (path, data) in &contents {
+        client.expect(path, data).await; // fills the disk cache
+    }
+    expect_noise("after reads");
+    assert_eq!(gateway.stop(), Some(0));
+    expect_noise("after the stop");
+    assert!(files_below(&folder.path().join("clouds")).len() > 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn equal_contents_do_not_look_equal_in_the_clouds() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { gc_delay: "1h", ..Settings::in_folder(folder.path()) };
+    let gateway = Gateway::start_with(&folder.path().join("data"), &settings);
+    let client = Client::connect(gateway.nfs, "client").await;
+    let data = Bytes::from(vec![b'e'; 4 * 65_536]);
+    let mut seen = std::collections::HashSet::new();
+    for path in ["one", "other", "one"] {
+        client.write(path, &data).await;
+        gateway.flush();
+        for place in named_fragments(&gateway, path) {
+            let cloud = folder.path().join("clouds").join(&place.cloud);
+            let bytes = std::fs::read(place_in_dir(&cloud, &place.name)).unwrap();
+            // Header and checksum differ by construction; the body must, too.
+            assert!(seen.insert(bytes[32..].to_vec()), "{place:?} of {path} equals another fragment");
+        }
+    }
+    assert_eq!(seen.len(), 3 * 4 * 3);
+}

@@ -1,0 +1,222 @@
+//! Whatever the moment of a crash: what was acknowledged is there, what was not is whole or absent.
+//!
+//! Clients create, write, commit, rename, link, truncate and remove, each with an exact log of what the server
+//! acknowledged, until the process is killed at a random moment or at a failpoint. `KURMA_CRASHES` is the number of
+//! kills, `KURMA_SEED` repeats the choices of a run.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
+
+mod model;
+mod plan;
+mod step;
+#[path = "../support/mod.rs"]
+mod support;
+mod worker;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::time::Duration;
+
+use environment::failpoint::POINTS;
+use futures::future::join_all;
+
+use plan::{Plan, plans};
+use support::{Client, Gateway, Random, Settings, files_below};
+use worker::{Observed, SHARED, Worker, observe};
+
+const CLIENTS: usize = 4;
+
+/// How long the load may run towards a failpoint before everything is done to reach it.
+const LOAD: Duration = Duration::from_millis(1500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
+    let rounds = std::env::var("KURMA_CRASHES").map_or(40, |rounds| rounds.parse().expect("a number"));
+    let mut random = Random::from_environment("crashes");
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { journal: "64MiB", ..Settings::in_folder(folder.path()) };
+    let mut run = Run::begin(folder.path(), &settings, &mut random).await;
+    for (round, plan) in plans(rounds, &mut random).into_iter().enumerate() {
+        println!("round {round}: {plan:?}");
+        run.round(&plan).await;
+        if round % 10 == 9 {
+            run.compare_with_clouds_only(&settings).await;
+        }
+    }
+    run.compare_with_clouds_only(&settings).await;
+    run.report();
+}
+
+/// The whole scenario: one gateway, its clients, and how often each point was reached.
+struct Run<'a> {
+    folder: &'a Path,
+    gateway: Gateway,
+    workers: Vec<Worker>,
+    random: Random,
+    /// Starts of the gateway.
+    life: u64,
+    observed: HashSet<String>,
+    /// Rounds and hits by failpoint.
+    points: BTreeMap<&'static str, (u32, u32)>,
+}
+
+impl<'a> Run<'a> {
+    async fn begin(folder: &'a Path, settings: &Settings, random: &mut Random) -> Run<'a> {
+        let gateway = Gateway::start_with(&folder.join("data"), settings);
+        let mut workers: Vec<Worker> = (0..CLIENTS).map(|number| Worker::new(number, random.fork())).collect();
+        Client::connect(gateway.nfs, "observer").await.make_directory(SHARED).await;
+        for worker in &mut workers {
+            worker.settle(gateway.nfs).await;
+        }
+        let random = random.fork();
+        let mut run =
+            Run { folder, gateway, workers, random, life: 1, observed: HashSet::new(), points: BTreeMap::new() };
+        run.gateway.kill();
+        run
+    }
+
+    /// One life of the gateway that ends as planned. The promises of the life before are checked at its start; once
+    /// more in a life of its own when the failpoint was hit too early for that.
+    async fn round(&mut self, plan: &Plan) {
+        if let Plan::Point { name, nth } = plan {
+            self.gateway.set("KURMA_FAILPOINT", format!("{name}:{nth}"));
+        }
+        self.life += 1;
+        let verified = self.gateway.try_launch() && self.verify().await;
+        if verified {
+            self.load(plan).await;
+        }
+        if let Plan::Point { name, .. } = plan {
+            let (rounds, hits) = self.points.entry(*name).or_default();
+            *rounds += 1;
+            *hits += u32::from(self.gateway.was_killed());
+        }
+        self.gateway.kill();
+        self.gateway.unset("KURMA_FAILPOINT");
+        if !verified {
+            self.life += 1;
+            self.gateway.launch();
+            assert!(self.verify().await, "the gateway ended while it was looked at; log:\n{}", self.gateway.log());
+            self.gateway.kill();
+        }
+    }
+
+    /// All promises at once: a client that stays away would keep the others in the grace period.
+    async fn verify(&mut self) -> bool {
+        let server = self.gateway.nfs;
+        let observer = async { Client::try_connect(server, "observer").await.is_ok() };
+        let verified = join_all(self.workers.iter_mut().map(|worker| worker.verify(server, &self.observed)));
+        let (observer, verified) = tokio::join!(observer, verified);
+        if !observer || verified.contains(&false) {
+            return false;
+        }
+        let output = self.gateway.kurma(&["meta", "check"]);
+        if output.status.code() != Some(0) {
+            assert!(
+                self.gateway.has_died(),
+                "meta check: {}{}\nlog:\n{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr),
+                self.gateway.log()
+            );
+            return false;
+        }
+        true
+    }
+
+    /// Load until the process ends.
+    async fn load(&mut self, plan: &Plan) {
+        let (server, life) = (self.gateway.nfs, self.life);
+        let observed = Observed::default();
+        let mut load = tokio::spawn({
+            let (observed, mut workers) = (observed.clone(), std::mem::take(&mut self.workers));
+            async move {
+                tokio::join!(join_all(workers.iter_mut().map(|w| w.work(server, life))), observe(server, observed));
+                workers
+            }
+        });
+        let patience = match plan {
+            Plan::AnyMoment(after) => *after,
+            Plan::Point { .. } => LOAD,
+        };
+        // The load ends by itself only when the process does.
+        let ended = match tokio::time::timeout(patience, &mut load).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                self.end(plan);
+                load.await
+            }
+        };
+        self.workers = ended.expect("the load");
+        self.observed = std::mem::take(&mut *observed.lock().unwrap());
+    }
+
+    /// Ends a process that is still alive; one that heads for a failpoint gets every chance to reach it first.
+    fn end(&mut self, plan: &Plan) {
+        if matches!(plan, Plan::Point { .. }) {
+            self.provoke();
+            if self.random.percent(70) {
+                self.gateway.terminate();
+                return;
+            }
+        }
+        self.gateway.interrupt();
+    }
+
+    /// Makes the upkeep do everything it can do, and repair what a cloud lost. Nothing here need succeed: the
+    /// process may end at any moment.
+    fn provoke(&mut self) {
+        let cloud = files_below(&self.folder.join("clouds/b"));
+        for _ in 0..3.min(cloud.len()) {
+            // Always the same cloud: two would be more than the policy tolerates.
+            let fragment = &cloud[self.random.below(cloud.len() as u64) as usize];
+            if !fragment.to_string_lossy().contains(".kurma") {
+                let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
+            }
+        }
+        for command in [&["scrub"][..], &["repair"], &["flush", "--timeout", "10s"], &["gc"]] {
+            if self.gateway.has_died() {
+                return;
+            }
+            self.gateway.kurma(command);
+        }
+    }
+
+    /// After a flush and a clean stop, a gateway with another journal and cache reads the same from the clouds.
+    async fn compare_with_clouds_only(&mut self, settings: &Settings) {
+        self.life += 1;
+        self.gateway.launch();
+        assert!(self.verify().await, "the gateway ended by itself; log:\n{}", self.gateway.log());
+        self.gateway.kurma(&["scrub"]); // finds what `provoke` deleted
+        self.gateway.flush();
+        assert_eq!(self.gateway.stop(), Some(0), "log:\n{}", self.gateway.log());
+        let copy = self.folder.join(format!("copy{}", self.life));
+        let data = &self.gateway.data;
+        for file in files_below(data) {
+            let inside = file.strip_prefix(data).unwrap();
+            if !["cache", "journal"].iter().any(|part| inside.starts_with(part)) {
+                let to = copy.join(inside);
+                std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+                std::fs::copy(&file, to).unwrap();
+            }
+        }
+        let mut other = Gateway::start_with(&copy, settings);
+        let server = other.nfs;
+        let observer = Client::connect(server, "observer");
+        tokio::join!(observer, join_all(self.workers.iter().map(|worker| worker.expect_same(server))));
+        other.kill();
+        std::fs::remove_dir_all(copy).unwrap();
+    }
+
+    fn report(&self) {
+        let acknowledged: u64 = self.workers.iter().map(|worker| worker.acknowledged).sum();
+        println!("{} lives, {acknowledged} steps acknowledged", self.life);
+        for (name, what) in POINTS {
+            let (rounds, hits) = self.points.get(name).copied().unwrap_or_default();
+            println!("{name:<26} {hits} of {rounds}  {what}");
+        }
+        let never: Vec<&str> =
+            POINTS.iter().map(|(name, _)| *name).filter(|name| self.points.get(name).is_none_or(|p| p.1 == 0)).collect();
+        assert!(never.is_empty(), "no crash happened at {never:?}");
+    }
+}

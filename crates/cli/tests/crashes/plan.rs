@@ -1,0 +1,42 @@
+//! How and when the process dies in each round.
+
+use std::time::Duration;
+
+use environment::failpoint::POINTS;
+
+use crate::support::Random;
+
+#[derive(Debug, Clone)]
+pub enum Plan {
+    /// SIGKILL after so much load.
+    AnyMoment(Duration),
+    /// At the n-th pass of a point.
+    Point { name: &'static str, nth: u64 },
+}
+
+/// Every point at least twice, the other rounds at any moment, in random order.
+pub fn plans(rounds: usize, random: &mut Random) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = (0..rounds)
+        .map(|round| match POINTS.get(round % (2 * POINTS.len())).or(POINTS.get(round % POINTS.len())) {
+            Some((name, _)) if round < (rounds * 3 / 4).max(POINTS.len()) => {
+                Plan::Point { name, nth: 1 + random.below(often(name)) }
+            }
+            _ => Plan::AnyMoment(Duration::from_millis(20 + random.below(1200))),
+        })
+        .collect();
+    for at in (1..plans.len()).rev() {
+        plans.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    plans
+}
+
+/// How many passes a short load is sure to make.
+fn often(name: &str) -> u64 {
+    match name.split('.').next() {
+        Some("journal") if !name.ends_with("recycle") => 150,
+        Some("writeback") => 10,
+        Some("gc" | "reap") => 4,
+        Some("clients") => 3,
+        _ => 1,
+    }
+}

@@ -1,0 +1,98 @@
+use std::fmt::Write as _;
+use std::path::Path;
+
+use environment::SystemEntropy;
+use ids::GatewayId;
+use seal::{KeyFile, create_key_file};
+
+/// A configuration that a scenario writes itself: one volume `home` over all the clouds.
+#[derive(Clone)]
+pub struct Settings {
+    /// Name and address.
+    pub clouds: Vec<(String, String)>,
+    pub cloud_timeout: &'static str,
+    pub policy: &'static str,
+    pub block_size: &'static str,
+    pub lease: &'static str,
+    pub memory: &'static str,
+    pub journal: &'static str,
+    pub disk: &'static str,
+    pub write_back_wait: &'static str,
+    pub gc_delay: &'static str,
+    pub in_flight: &'static str,
+    pub stop_wait: &'static str,
+}
+
+impl Settings {
+    /// Three directory clouds in `folder`/clouds, `rs:2+1`, small blocks, short waits.
+    pub fn in_folder(folder: &Path) -> Settings {
+        let clouds = ["a", "b", "c"].map(|name| {
+            let path = folder.join("clouds").join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            (name.to_owned(), format!("dir:{}", path.display()))
+        });
+        Settings {
+            clouds: clouds.into(),
+            cloud_timeout: "30s",
+            policy: "rs:2+1",
+            block_size: "64KiB",
+            lease: "10s",
+            memory: "64MiB",
+            journal: "128MiB",
+            disk: "64MiB",
+            write_back_wait: "100ms",
+            gc_delay: "0s",
+            in_flight: "16MiB",
+            stop_wait: "60s",
+        }
+    }
+
+    /// With another address for the cloud of this name.
+    #[must_use]
+    pub fn with_cloud(mut self, name: &str, url: String) -> Settings {
+        self.clouds.iter_mut().find(|(known, _)| known == name).expect("a known cloud").1 = url;
+        self
+    }
+
+    /// The file.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "[gateway]\nid = 1\ndata = \".\"\nkey_file = \"keys/gateway.key\"\n\
+             [nfs]\nlease = \"{}\"\n\
+             [cache]\nmemory = \"{}\"\njournal = \"{}\"\ndisk = \"{}\"\nwrite_back_wait = \"{}\"\n\
+             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\n",
+            self.lease,
+            self.memory,
+            self.journal,
+            self.disk,
+            self.write_back_wait,
+            self.gc_delay,
+            self.in_flight,
+            self.stop_wait
+        );
+        for (name, url) in &self.clouds {
+            let timeout = self.cloud_timeout;
+            write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"{url}\"\ntimeout = \"{timeout}\"\n").unwrap();
+        }
+        let names: Vec<String> = self.clouds.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        write!(
+            text,
+            "[[volume]]\nname = \"home\"\npolicy = \"{}\"\nclouds = [{}]\nblock_size = \"{}\"\n",
+            self.policy,
+            names.join(", "),
+            self.block_size
+        )
+        .unwrap();
+        text
+    }
+
+    /// Makes `data` a data folder with this configuration and, unless it has one, a new key.
+    pub fn write(&self, data: &Path) {
+        std::fs::create_dir_all(data.join("keys")).unwrap();
+        let key = data.join("keys/gateway.key");
+        if !key.exists() {
+            create_key_file(&key, &KeyFile::generate(GatewayId(1), &SystemEntropy::new())).unwrap();
+        }
+        std::fs::write(data.join("kurma.toml"), self.text()).unwrap();
+    }
+}

@@ -1,0 +1,88 @@
+//! The admin interface: JSON over HTTP on loopback, for the `kurma` command and for monitoring.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/status` | volumes, clouds, node, and what needs attention |
+//! | `GET /v1/volumes`, `GET /v1/volumes/NAME` | volumes with policy and usage |
+//! | `POST /v1/volumes`, `POST /v1/volumes/NAME/set`, `.../delete` | make, change, delete |
+//! | `GET /v1/clouds`, `GET /v1/clouds/NAME`, `POST /v1/clouds/NAME/test` | clouds with health; a measured probe |
+//! | `POST /v1/flush` `{volume, timeout}` | what is left to do: `{dirty_bytes, repairs}` |
+//! | `GET /v1/cache`, `POST /v1/cache/drop` | cache figures; forget clean data |
+//! | `POST /v1/scrub` `{volume, sample}`, `POST /v1/repair`, `POST /v1/gc` | upkeep now, with its report |
+//! | `GET /v1/why?path=PATH` | where each block of a file is |
+//! | `GET /v1/tamper-log` | incidents, oldest first |
+//! | `POST /v1/meta/check` | findings |
+//! | `GET /v1/key` | identity of the key file |
+//! | `GET /metrics` | Prometheus text |
+//!
+//! Errors are `{"error": TEXT}` with status 400 (bad request), 404 (no such thing) or 500.
+
+mod clouds;
+mod metrics;
+mod state;
+mod upkeep;
+mod volumes;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+
+use crate::node::Node;
+
+type Answer = Result<Json<Value>, Refusal>;
+
+/// An answer that is none.
+struct Refusal {
+    status: StatusCode,
+    text: String,
+}
+
+impl Refusal {
+    fn bad(text: impl std::fmt::Display) -> Refusal {
+        Refusal { status: StatusCode::BAD_REQUEST, text: text.to_string() }
+    }
+
+    fn missing(text: impl std::fmt::Display) -> Refusal {
+        Refusal { status: StatusCode::NOT_FOUND, text: text.to_string() }
+    }
+
+    fn failed(text: impl std::fmt::Display) -> Refusal {
+        Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, text: text.to_string() }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({ "error": self.text }))).into_response()
+    }
+}
+
+/// All routes.
+pub(crate) fn router(node: Arc<Node>) -> Router {
+    Router::new()
+        .route("/v1/status", get(state::status))
+        .route("/v1/volumes", get(volumes::list).post(volumes::create))
+        .route("/v1/volumes/{name}", get(volumes::show))
+        .route("/v1/volumes/{name}/set", post(volumes::set))
+        .route("/v1/volumes/{name}/delete", post(volumes::delete))
+        .route("/v1/clouds", get(clouds::list))
+        .route("/v1/clouds/{name}", get(clouds::show))
+        .route("/v1/clouds/{name}/test", post(clouds::test))
+        .route("/v1/flush", post(upkeep::flush))
+        .route("/v1/scrub", post(upkeep::scrub))
+        .route("/v1/repair", post(upkeep::repair))
+        .route("/v1/gc", post(upkeep::collect))
+        .route("/v1/cache", get(state::cache))
+        .route("/v1/cache/drop", post(state::drop_clean))
+        .route("/v1/why", get(state::why))
+        .route("/v1/tamper-log", get(state::tamper_log))
+        .route("/v1/meta/check", post(state::check))
+        .route("/v1/key", get(state::key))
+        .route("/metrics", get(metrics::prometheus))
+        .fallback(async || Refusal::missing("no such request; see the documentation of the admin interface"))
+        .with_state(node)
+}

@@ -1,0 +1,163 @@
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::Json;
+use ids::BlockIndex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Refusal, clouds, volumes};
+use crate::node::Node;
+
+/// Incidents that `kurma tamper-log` shows.
+const INCIDENTS: usize = 1024;
+/// Blocks that one answer about a file describes.
+const BLOCKS: usize = 65_536;
+
+/// One screen: volumes, clouds, the node, and what needs attention.
+pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
+    let (cache, journal, nfs) = (node.cache.usage(), node.journal.usage(), node.server.metrics());
+    let clouds = clouds::all(&node);
+    let mut repairs = 0;
+    for served in node.served() {
+        repairs += served.upkeep.queued_repairs().await.map_err(Refusal::failed)?;
+    }
+    let incidents = node.incidents.recent(INCIDENTS).len();
+    let mut attention = Vec::new();
+    for cloud in clouds.iter().filter(|cloud| cloud["state"] != "good") {
+        let (name, state) = (cloud["name"].as_str().unwrap_or(""), cloud["state"].as_str().unwrap_or(""));
+        attention.push(format!("cloud {name}: {state}: {}", cloud["last_error"].as_str().unwrap_or("no error text")));
+    }
+    if repairs > 0 {
+        attention.push(format!("{repairs} blocks lack fragments; they are repaired when their clouds answer"));
+    }
+    if journal.waiting > 0 {
+        attention.push("writers wait for space in the journal: the clouds are slower than the clients".into());
+    }
+    Ok(Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "volumes": volumes::all(&node),
+        "clouds": clouds,
+        "node": {
+            "uptime_seconds": node.uptime().as_secs(),
+            "dirty_bytes": cache.dirty,
+            "journal_used_bytes": journal.used,
+            "journal_capacity_bytes": journal.capacity,
+            "clean_memory_bytes": cache.clean_memory,
+            "clean_disk_bytes": cache.clean_disk,
+            "repair_queue": repairs,
+            "incidents": incidents,
+            "replication_lag": Value::Null,
+            "nfs_clients": nfs.census.clients,
+            "nfs_opens": nfs.census.opens,
+            "nfs_lock_owners": nfs.census.lock_owners,
+            "nfs_compounds": nfs.compounds,
+        },
+        "attention": attention,
+    })))
+}
+
+pub(super) async fn cache(State(node): State<Arc<Node>>) -> Answer {
+    let usage = node.cache.usage();
+    Ok(Json(json!({
+        "dirty_bytes": usage.dirty,
+        "dirty_memory_bytes": usage.dirty_memory,
+        "clean_memory_bytes": usage.clean_memory,
+        "clean_disk_bytes": usage.clean_disk,
+        "memory_hits": usage.memory_hits,
+        "disk_hits": usage.disk_hits,
+        "cloud_fetches": usage.fetches,
+        "readahead": usage.readahead,
+        "bad_disk_blocks": usage.bad_disk_blocks,
+    })))
+}
+
+pub(super) async fn drop_clean(State(node): State<Arc<Node>>) -> Answer {
+    node.cache.drop_clean().await;
+    Ok(Json(json!({})))
+}
+
+#[derive(Deserialize)]
+pub(super) struct WhyQuery {
+    path: String,
+    #[serde(default)]
+    first: u64,
+}
+
+/// Where each block of a file is.
+pub(super) async fn why(State(node): State<Arc<Node>>, Query(query): Query<WhyQuery>) -> Answer {
+    let path = query.path.trim_start_matches('/');
+    let (name, inner) = path.split_once('/').unwrap_or((path, ""));
+    let served = node.served().into_iter().find(|served| served.volume.name() == name);
+    let served = served.ok_or_else(|| Refusal::missing(format!("there is no volume {name:?}")))?;
+    let why = served.volume.why(inner, BlockIndex(query.first), BLOCKS).await.map_err(Refusal::failed)?;
+    let why = why.ok_or_else(|| Refusal::missing(format!("/{path} is no regular file")))?;
+    let blocks: Vec<Value> = why
+        .blocks
+        .iter()
+        .map(|block| {
+            let state = match (block.dirty > 0, block.cached, block.hole) {
+                (true, _, true) => "dirty",
+                (true, _, false) => "dirty, older version stored",
+                (false, _, true) => "hole",
+                (false, true, false) => "stored, cached",
+                (false, false, false) => "stored",
+            };
+            json!({
+                "block": block.block.0,
+                "version": block.version.0,
+                "creator": block.creator.0,
+                "state": state,
+                "dirty_bytes": block.dirty,
+                "cached": block.cached,
+                "missing": block.missing,
+                "clouds": block.fragments.iter().map(|(cloud, _)| node.name_of(*cloud)).collect::<Vec<_>>(),
+                "fragments": block.fragments.iter().map(|(_, name)| name.to_string()).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    Ok(Json(json!({ "object": why.object.to_string(), "size": why.size, "blocks": blocks })))
+}
+
+/// Incidents, oldest first.
+pub(super) async fn tamper_log(State(node): State<Arc<Node>>) -> Answer {
+    let incidents = node.incidents.recent(INCIDENTS).into_iter().map(|incident| {
+        json!({
+            "time": incident.time.seconds as f64 + f64::from(incident.time.nanos) / 1e9,
+            "cloud": &*incident.cloud,
+            "fragment": incident.object_name,
+            "fragment_index": incident.fragment,
+            "volume": node.volume_name(incident.volume).unwrap_or_else(|| incident.volume.to_string()),
+            "object": incident.object.to_string(),
+            "block": incident.block.0,
+            "version": incident.version.0,
+            "creator": incident.creator.0,
+            "wrong": incident.wrong,
+            "done": incident.outcome.to_string(),
+            "times": incident.times,
+        })
+    });
+    Ok(Json(incidents.collect::<Vec<_>>().into()))
+}
+
+/// Verifies every invariant of the metadata.
+pub(super) async fn check(State(node): State<Arc<Node>>) -> Answer {
+    let (mut objects, mut findings) = (0, Vec::new());
+    for served in node.served() {
+        let name = served.volume.name();
+        objects += served.volume.usage().0;
+        let found = served.volume.check().await.map_err(Refusal::failed)?;
+        findings.extend(found.iter().map(|finding| format!("{name}: {finding}")));
+    }
+    Ok(Json(json!({ "objects": objects, "findings": findings })))
+}
+
+/// Identity of the key file.
+pub(super) async fn key(State(node): State<Arc<Node>>) -> Answer {
+    Ok(Json(json!({
+        "gateway": node.key.gateway().0,
+        "key": node.key.id().to_string(),
+        "public_key": node.key.gateway_keys().public().to_string(),
+        "file": node.config.gateway.key_file,
+    })))
+}

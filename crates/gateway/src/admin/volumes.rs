@@ -1,0 +1,94 @@
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Json;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Refusal};
+use crate::config::{ByteSize, Tier, VolumeConfig};
+use crate::node::{Node, Served};
+
+fn describe(node: &Node, served: &Served) -> Value {
+    let volume = &served.volume;
+    let policy = volume.policy();
+    let (objects, bytes) = volume.usage();
+    json!({
+        "name": volume.name(),
+        "id": file_system::FileSystem::volume(&**volume).to_string(),
+        "policy": policy.placement.scheme().to_string(),
+        "clouds": policy.placement.clouds().iter().map(|cloud| node.name_of(*cloud)).collect::<Vec<_>>(),
+        "block_size": policy.block_shift().bytes(),
+        "tier": Tier::from(volume.tier()),
+        "integrity_only": policy.protection.suite == seal::Suite::IntegrityOnly,
+        "objects": objects,
+        "bytes": bytes,
+    })
+}
+
+pub(super) fn all(node: &Node) -> Vec<Value> {
+    node.served().iter().map(|served| describe(node, served)).collect()
+}
+
+fn find(node: &Node, name: &str) -> Result<Arc<Served>, Refusal> {
+    let found = node.served().into_iter().find(|served| served.volume.name() == name);
+    found.ok_or_else(|| Refusal::missing(format!("there is no volume {name:?}")))
+}
+
+pub(super) async fn list(State(node): State<Arc<Node>>) -> Answer {
+    Ok(Json(all(&node).into()))
+}
+
+pub(super) async fn show(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer {
+    Ok(Json(describe(&node, &*find(&node, &name)?)))
+}
+
+/// Makes a volume; what is not said is as in a configuration file.
+pub(super) async fn create(State(node): State<Arc<Node>>, Json(body): Json<Value>) -> Answer {
+    let wanted: VolumeConfig = serde_json::from_value(body).map_err(Refusal::bad)?;
+    let served = node.create_volume(&wanted).await.map_err(Refusal::bad)?;
+    Ok(Json(describe(&node, &served)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Changes {
+    #[serde(rename = "name")]
+    _name: Option<String>,
+    policy: Option<String>,
+    clouds: Option<Vec<String>>,
+    block_size: Option<ByteSize>,
+    tier: Option<Tier>,
+}
+
+/// Changes the policy for files made from now on.
+pub(super) async fn set(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+    Json(changes): Json<Changes>,
+) -> Answer {
+    let served = find(&node, &name)?;
+    let now = served.volume.policy();
+    let wanted = VolumeConfig {
+        name: name.clone(),
+        policy: changes.policy.unwrap_or_else(|| now.placement.scheme().to_string()),
+        clouds: match changes.clouds {
+            Some(clouds) => clouds,
+            None => now.placement.clouds().iter().map(|cloud| node.name_of(*cloud)).collect(),
+        },
+        block_size: changes.block_size.unwrap_or_else(|| ByteSize::from_bytes(now.block_shift().bytes())),
+        tier: changes.tier.unwrap_or_else(|| served.volume.tier().into()),
+        integrity_only: now.protection.suite == seal::Suite::IntegrityOnly,
+    };
+    let policy = node.policy(&wanted).map_err(Refusal::bad)?;
+    node.volumes.set_policy(&name, policy).await.map_err(Refusal::failed)?;
+    node.volumes.set_tier(&name, wanted.tier.into()).await.map_err(Refusal::failed)?;
+    Ok(Json(describe(&node, &served)))
+}
+
+/// Deletes an empty volume.
+pub(super) async fn delete(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer {
+    find(&node, &name)?;
+    node.delete_volume(&name).await.map_err(Refusal::bad)?;
+    Ok(Json(json!({})))
+}

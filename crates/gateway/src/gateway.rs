@@ -1,0 +1,125 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::node::Node;
+use crate::{Config, StartError, admin};
+
+/// How long requests that are being run may take after a stop was asked for.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// A running gateway.
+pub struct Gateway {
+    node: Arc<Node>,
+    nfs: SocketAddr,
+    admin: SocketAddr,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    failure: watch::Receiver<Option<String>>,
+}
+
+/// What a stop could not finish; it goes on at the next start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Bytes that are not in the clouds yet.
+    pub dirty_bytes: u64,
+    /// Fragments that still have to be stored.
+    pub repairs: u64,
+}
+
+impl Gateway {
+    /// Starts a gateway; returns when clients can mount.
+    ///
+    /// # Errors
+    /// Everything that keeps it from serving; nothing was changed then that a later start could not use.
+    pub async fn start(config: Config) -> Result<Gateway, StartError> {
+        // Ports first: somebody else's gateway on them is the likeliest mistake, and costs nothing to find.
+        let nfs_listener = listen("nfs.listen", config.nfs.listen).await?;
+        let admin_listener = listen("admin.listen", config.admin.listen).await?;
+        let (nfs, admin) = (address(&nfs_listener)?, address(&admin_listener)?);
+        let node = Arc::new(Node::open(config).await?);
+        let stop = CancellationToken::new();
+        let (failed, failure) = watch::channel(None);
+        let nfs_task = {
+            let (server, stop) = (node.server.clone(), stop.clone());
+            tokio::spawn(async move {
+                if let Err(error) = server.serve(nfs_listener, stop).await {
+                    failed.send_replace(Some(format!("the NFS server ended: {error}")));
+                }
+            })
+        };
+        let admin_task = {
+            let (router, stop) = (admin::router(node.clone()), stop.clone());
+            tokio::spawn(async move {
+                let served = axum::serve(admin_listener, router).with_graceful_shutdown(stop.cancelled_owned());
+                if let Err(error) = served.await {
+                    tracing::error!(%error, "the admin interface ended");
+                }
+            })
+        };
+        node.folder.publish_admin(&admin.to_string()).map_err(StartError::configuration)?;
+        Ok(Gateway { node, nfs, admin, stop, tasks: vec![nfs_task, admin_task], failure })
+    }
+
+    /// Where NFS clients connect to.
+    pub fn nfs_address(&self) -> SocketAddr {
+        self.nfs
+    }
+
+    /// Where the admin interface listens.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Names of the volumes, sorted.
+    pub fn volume_names(&self) -> Vec<String> {
+        self.node.volume_names()
+    }
+
+    /// Returns with the reason when the gateway cannot go on.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.failure.clone();
+        let server = async {
+            match failure.wait_for(Option::is_some).await {
+                Ok(reason) => reason.clone().unwrap_or_default(),
+                Err(_) => std::future::pending().await, // ended in good order: a stop is under way
+            }
+        };
+        tokio::select! {
+            reason = server => reason,
+            reason = self.node.storage_failed() => reason,
+        }
+    }
+
+    /// Stops taking requests, writes back what is dirty (bounded by `upkeep.stop_wait`), and closes everything.
+    pub async fn stop(self) -> Left {
+        self.stop.cancel();
+        for task in self.tasks {
+            // A connection that does not end holds up nothing: its requests are not acknowledged.
+            let _ = tokio::time::timeout(DRAIN, task).await;
+        }
+        self.node.close().await
+    }
+}
+
+async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|cause| {
+        let hint = match cause.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                "the port is in use; stop whoever listens there or choose another with --nfs, --admin or in the configuration"
+            }
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+            _ => "choose an address of this machine",
+        };
+        StartError::Configuration(format!("cannot listen on {address} ({key}): {cause}; {hint}"))
+    })
+}
+
+fn address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(|cause| StartError::Internal(cause.to_string()))
+}

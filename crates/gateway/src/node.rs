@@ -1,0 +1,339 @@
+//! Everything of a gateway below its listeners, opened and closed in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::{BlockStore, CloudId, IncidentLog, IncidentLogLimits, IncidentSink, Placement, Protection};
+use cache::Cache;
+use cloud::{CloudUrl, Connection, Options, TimeoutPolicy};
+use environment::Environment;
+use file_system::FileSystem;
+use ids::{BlockShift, GatewayId, VolumeId};
+use journal::{Journal, JournalConfig};
+use meta::{LocalConfig, LocalStore, MetaStore};
+use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
+use parking_lot::RwLock;
+use seal::{KeyFile, Suite, load_key_file};
+use upkeep::{Upkeep, UpkeepConfig};
+use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
+
+use crate::data_folder::DataFolder;
+use crate::node_rows::{StoredClients, cloud_numbers};
+use crate::config::VolumeConfig;
+use crate::{Config, Left, StartError, owner};
+
+/// A volume that is being served.
+pub(crate) struct Served {
+    pub volume: Arc<Volume>,
+    pub upkeep: Arc<Upkeep<Volume>>,
+}
+
+/// All parts of a running gateway.
+pub(crate) struct Node {
+    pub config: Config,
+    pub environment: Environment,
+    pub folder: DataFolder,
+    pub key: KeyFile,
+    pub journal: Journal,
+    pub store: LocalStore,
+    pub cache: Cache,
+    pub blocks: Arc<BlockStore>,
+    pub incidents: Arc<IncidentLog>,
+    pub volumes: Volumes,
+    pub server: Server,
+    served: RwLock<BTreeMap<VolumeId, Arc<Served>>>,
+    started: Duration,
+}
+
+/// Share of the memory budget that the metadata engine gets for its pages; on top of the cache's.
+const META_MEMORY: u64 = 32 << 20;
+
+/// Size that volumes show: clouds have none, and programs want one.
+const SHOWN_CAPACITY: u64 = 1 << 50;
+
+impl Node {
+    pub async fn open(config: Config) -> Result<Node, StartError> {
+        let environment = Environment::real();
+        let folder = DataFolder::open(&config.gateway.data)?;
+        let key_path = &config.gateway.key_file;
+        let key = load_key_file(key_path)
+            .map_err(|cause| StartError::Configuration(format!("{}: {cause}", key_path.display())))?;
+        let gateway = GatewayId(config.gateway.id);
+        owner::check(&folder, key_path, &key, gateway)?;
+        let clouds = connect(&config, &environment).await?;
+
+        let mut cache_config = cache::CacheConfig::new(folder.join("cache"));
+        cache_config.memory = config.cache.memory.bytes();
+        cache_config.disk = config.cache.disk.bytes();
+        cache_config.readahead = config.cache.readahead.bytes();
+        cache_config.write_back_wait = config.cache.write_back_wait.as_duration();
+        let cache = Cache::open(&cache_config, &environment, key.node_key("cache")).map_err(StartError::configuration)?;
+        let (journal, recovery) = Journal::open(
+            environment.clone(),
+            &folder.join("journal"),
+            &key.node_key("journal"),
+            journal_config(&config),
+        )
+        .map_err(StartError::configuration)?;
+        let store = LocalStore::open(
+            environment.clone(),
+            &folder.join("meta"),
+            LocalConfig { cache: META_MEMORY as usize, ..LocalConfig::default() },
+            journal.clone(),
+            recovery,
+            Arc::new(cache.clone()),
+        )
+        .map_err(StartError::configuration)?;
+        cache.check_replay().map_err(StartError::configuration)?;
+        cache.connect(Arc::new(journal.clone()));
+        let shared_store: Arc<dyn MetaStore> = Arc::new(store.clone());
+
+        let incidents = IncidentLog::open(&environment.disk, &folder.join("tamper.log"), IncidentLogLimits::default())
+            .map_err(|cause| StartError::Configuration(format!("cannot open {}: {cause}", folder.join("tamper.log").display())))?;
+        let names: Vec<String> = config.clouds.iter().map(|cloud| cloud.name.clone()).collect();
+        let numbers = cloud_numbers(&*shared_store, &names).await.map_err(StartError::configuration)?;
+        let numbered: BTreeMap<CloudId, Connection> = numbers.iter().copied().zip(clouds).collect();
+        let limits = blocks::Limits { bytes_in_flight: 2 * config.upkeep.in_flight.bytes(), ..blocks::Limits::default() };
+        let sink: Arc<dyn IncidentSink> = incidents.clone();
+        let blocks = Arc::new(BlockStore::new(&environment, numbered, sink, limits));
+        let volumes = Volumes::open(VolumesOptions {
+            environment: environment.clone(),
+            keys: Arc::new(key.gateway_keys()),
+            store: shared_store.clone(),
+            cache: cache.clone(),
+            blocks: blocks.clone(),
+            gc_delay: config.upkeep.gc_delay.as_duration(),
+            capacity: SHOWN_CAPACITY,
+        })
+        .await
+        .map_err(StartError::configuration)?;
+
+        let server = Server::new(ServerConfig {
+            exports: Vec::new(),
+            handle_key: *key.shared_secret("nfs handles"),
+            records: Arc::new(StoredClients::new(shared_store)),
+            environment: environment.clone(),
+            server_id: format!("kurma-{}-{}", gateway, key.id()).into_bytes(),
+            lease: config.nfs.lease.as_duration(),
+            courtesy: ServerConfig::DEFAULT_COURTESY,
+            limits: Limits::default(),
+        })
+        .await
+        .map_err(StartError::configuration)?;
+        let started = environment.clock.monotonic();
+        let node = Node {
+            config,
+            environment,
+            folder,
+            key,
+            journal,
+            store,
+            cache,
+            blocks,
+            incidents,
+            volumes,
+            server,
+            served: RwLock::default(),
+            started,
+        };
+        for volume in node.volumes.list() {
+            node.serve(volume);
+        }
+        for wanted in node.config.volumes.clone() {
+            if node.volumes.get(&wanted.name).is_none() {
+                node.create_volume(&wanted).await.map_err(|cause| {
+                    StartError::Configuration(format!("volume {:?}: {cause}", wanted.name))
+                })?;
+            }
+        }
+        node.offer().map_err(StartError::configuration)?;
+        Ok(node)
+    }
+
+    /// The policy that a configuration describes.
+    pub fn policy(&self, wanted: &VolumeConfig) -> Result<Policy, String> {
+        let scheme: disperse::Scheme = wanted.policy.parse().map_err(|cause| format!("{cause}"))?;
+        let shift = BlockShift::from_bytes(wanted.block_size.bytes())
+            .ok_or_else(|| format!("block size {} is not a power of two from 64KiB to 16MiB", wanted.block_size))?;
+        let known = self.blocks.clouds();
+        let clouds: Vec<CloudId> = if wanted.clouds.is_empty() {
+            known.keys().copied().take(scheme.total()).collect()
+        } else {
+            let number = |name: &String| {
+                let found = known.iter().find(|(_, connection)| **connection.name() == **name);
+                found.map(|(id, _)| *id).ok_or_else(|| format!("there is no cloud {name:?}"))
+            };
+            wanted.clouds.iter().map(number).collect::<Result<_, _>>()?
+        };
+        let placement = Placement::new(scheme, clouds, shift).map_err(|cause| cause.to_string())?;
+        let suite = if wanted.integrity_only { Suite::IntegrityOnly } else { Suite::Aes256Gcm };
+        Ok(Policy { placement, protection: Protection { suite, ..Protection::default() } })
+    }
+
+    /// Makes a volume and serves it.
+    pub async fn create_volume(&self, wanted: &VolumeConfig) -> Result<Arc<Served>, String> {
+        let mut new = NewVolume::new(&wanted.name, self.policy(wanted)?);
+        new.tier = wanted.tier.into();
+        let volume = self.volumes.create(new).await.map_err(|cause| cause.to_string())?;
+        let served = self.serve(volume);
+        self.offer().map_err(|cause| cause.to_string())?;
+        Ok(served)
+    }
+
+    /// Deletes an empty volume.
+    pub async fn delete_volume(&self, name: &str) -> Result<(), VolumeError> {
+        self.volumes.delete(name, false).await?;
+        self.served.write().retain(|_, served| served.volume.name() != name);
+        if let Err(error) = self.offer() {
+            tracing::error!(%error, "the exports still name a deleted volume");
+        }
+        Ok(())
+    }
+
+    /// Starts the upkeep of a volume.
+    fn serve(&self, volume: Volume) -> Arc<Served> {
+        let volume = Arc::new(volume);
+        let journal = self.journal.clone();
+        let hurry = move || {
+            let usage = journal.usage();
+            usage.used > usage.capacity / 2
+        };
+        let config = UpkeepConfig { in_flight: self.config.upkeep.in_flight.bytes(), ..UpkeepConfig::default() };
+        let upkeep = Upkeep::new(
+            volume.clone(),
+            self.cache.clone(),
+            self.blocks.clone(),
+            self.environment.clone(),
+            config,
+            hurry,
+        );
+        upkeep.start();
+        let id = FileSystem::volume(&*volume);
+        let served = Arc::new(Served { volume, upkeep });
+        self.served.write().insert(id, served.clone());
+        served
+    }
+
+    /// Offers all served volumes to NFS clients.
+    fn offer(&self) -> Result<(), ServerError> {
+        let export = |served: &Arc<Served>| Export::new(served.volume.name(), served.volume.clone());
+        self.server.replace_exports(self.served().iter().map(export).collect())
+    }
+
+    /// All volumes, by name.
+    pub fn served(&self) -> Vec<Arc<Served>> {
+        let mut served: Vec<_> = self.served.read().values().cloned().collect();
+        served.sort_by_key(|served| served.volume.name());
+        served
+    }
+
+    pub fn volume_names(&self) -> Vec<String> {
+        self.served().iter().map(|served| served.volume.name()).collect()
+    }
+
+    pub fn volume_name(&self, id: VolumeId) -> Option<String> {
+        self.served.read().get(&id).map(|served| served.volume.name())
+    }
+
+    /// The configured name of a cloud.
+    pub fn name_of(&self, cloud: CloudId) -> String {
+        self.blocks.clouds().get(&cloud).map_or_else(|| cloud.to_string(), |connection| connection.name().to_string())
+    }
+
+    /// The configured place of a cloud.
+    pub fn url_of(&self, name: &str) -> Option<&str> {
+        self.config.clouds.iter().find(|cloud| cloud.name == name).map(|cloud| cloud.url.as_str())
+    }
+
+    pub fn uptime(&self) -> Duration {
+        self.environment.clock.monotonic() - self.started
+    }
+
+    /// Returns with the reason when journal or metadata store have stopped.
+    pub async fn storage_failed(&self) -> String {
+        loop {
+            if let Some(error) = self.journal.failed() {
+                return error.to_string();
+            }
+            self.environment.clock.sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Writes back what is dirty, bounded, and closes everything; says what is left.
+    pub async fn close(&self) -> Left {
+        let limit = self.config.upkeep.stop_wait.as_duration();
+        let stops = self.served().into_iter().map(|served| async move {
+            let left = served.upkeep.stop(limit).await;
+            if let Err(error) = served.volume.save_usage(true).await {
+                tracing::warn!(%error, volume = served.volume.name(), "usage is counted anew at the next start");
+            }
+            left
+        });
+        let mut left = Left::default();
+        for stopped in futures::future::join_all(stops).await {
+            match stopped {
+                Ok(flushed) => {
+                    left.dirty_bytes += flushed.left_dirty_bytes;
+                    left.repairs += flushed.left_repairs;
+                }
+                Err(error) => tracing::warn!(%error, "stopping the upkeep of a volume"),
+            }
+        }
+        self.incidents.flush().await;
+        self.cache.close().await;
+        if let Err(error) = self.store.close().await {
+            tracing::error!(%error, "closing the metadata store");
+        }
+        if let Err(error) = self.journal.close().await {
+            tracing::error!(%error, "closing the journal");
+        }
+        self.folder.withdraw_admin();
+        left
+    }
+}
+
+fn journal_config(config: &Config) -> JournalConfig {
+    let capacity = config.cache.journal.bytes();
+    let standard = JournalConfig::default();
+    if capacity >= standard.capacity {
+        return JournalConfig { capacity, ..standard };
+    }
+    // Smaller journals: sixteen segments, and everything else in proportion.
+    let segment = (capacity / 16).next_multiple_of(4096).clamp(4 << 20, standard.segment);
+    JournalConfig {
+        capacity,
+        segment,
+        max_record: standard.max_record.min(segment / 2),
+        headroom: (capacity / 8).min(standard.headroom),
+        queue: standard.queue.min(capacity / 8),
+        batch: standard.batch.min(segment / 2),
+        ..standard
+    }
+}
+
+/// Connects all clouds and asks each for a sign of life.
+async fn connect(config: &Config, environment: &Environment) -> Result<Vec<Connection>, StartError> {
+    let connections = config.clouds.iter().map(|cloud| async move {
+        let url = CloudUrl::parse(&cloud.url)
+            .map_err(|cause| StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name)))?;
+        let options = Options {
+            concurrent: cloud.concurrency,
+            timeouts: TimeoutPolicy { base: cloud.timeout.as_duration(), ..TimeoutPolicy::default() },
+            ..Options::default()
+        };
+        let connection = Connection::open(environment, &cloud.name, &url, &options)
+            .await
+            .map_err(|cause| StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name)))?;
+        match connection.check().await {
+            Ok(()) => Ok(connection),
+            // A provider that is down must not keep the gateway down; a wrong bucket or key is for a human.
+            Err(cause) if cause.kind().is_retryable() => {
+                tracing::warn!(cloud = %cloud.name, %cause, "does not answer; going on without it");
+                Ok(connection)
+            }
+            Err(cause) => Err(StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name))),
+        }
+    });
+    futures::future::join_all(connections).await.into_iter().collect()
+}
