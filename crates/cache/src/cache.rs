@@ -95,8 +95,6 @@ impl Cache {
         self.inner.replay_error.lock().clone().map_or(Ok(()), Err)
     }
 
-    // --- reading -------------------------------------------------------------------------------------------
-
     /// The first half of a read: looks at the dirty data and says which blocks to look up.
     pub fn plan_read(&self, request: &ReadRequest) -> ReadPlan {
         self.inner.plan_read(request)
@@ -170,8 +168,6 @@ impl Cache {
         self.inner.clean.has(BlockKey { file, block, version })
     }
 
-    // --- dirty data ----------------------------------------------------------------------------------------
-
     /// The dirty parts of a range, ascending and disjoint (for SEEK_DATA and SEEK_HOLE).
     pub fn dirty_ranges(&self, file: FileKey, range: Range<u64>) -> Vec<Range<u64>> {
         self.inner.dirty.overlay(file, range).ranges().collect()
@@ -206,8 +202,6 @@ impl Cache {
     pub fn is_crowded(&self) -> bool {
         self.inner.dirty.bookkeeping() > self.inner.dirty.bookkeeping_limit() / 2
     }
-
-    // --- write-back ----------------------------------------------------------------------------------------
 
     /// The volumes that have dirty data.
     pub fn dirty_volumes(&self) -> Vec<VolumeId> {
@@ -245,8 +239,6 @@ impl Cache {
     pub fn flush(&self, scope: Scope) -> Flush {
         Flush::new(&self.inner.dirty, scope)
     }
-
-    // --- upkeep --------------------------------------------------------------------------------------------
 
     /// Sizes and counters.
     pub fn usage(&self) -> Usage {

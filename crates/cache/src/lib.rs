@@ -31,6 +31,36 @@
 //! [`Cache::stage`] keeps it at hand as a clean block; the transaction that commits the new versions attaches
 //! [`DataOp::Cleaned`] for each; when it is durable, [`StagedBlock::keep`] lets the disk tier have them.
 //!
+//! # Formats
+//!
+//! The journal's attachments: see [`DataOp`]. The disk tier is a directory of files `region-N` (N in 16 hexadecimal
+//! digits), each appended to until it is full and never rewritten. All numbers are big-endian.
+//!
+//! | offset | length | content |
+//! |---|---|---|
+//! | 0 | 8 | `KURMACCH` |
+//! | 8 | 4 | format 1 |
+//! | 12 | 4 | zero |
+//! | 16 | 8 | N |
+//! | 24 | 32 | salt, random |
+//! | 56 | 8 | zero |
+//! | 64 | - | blocks, one behind the other |
+//! | end - 32 - n | n | index, sealed |
+//! | end - 32 | 32 | offset of the index 8, its length 4, its tag 16, `KIDX` |
+//!
+//! A block is a run of pieces of 64 KiB of plaintext (the last may be shorter), each sealed alone and followed by its
+//! tag of 16 bytes. The key is the [`SegmentKey`](seal::SegmentKey) of the purpose `cache` and the salt; the
+//! position of a piece is its offset in the file; its associated data: volume 16, object 18, block 8, version 8,
+//! number of the piece 4, length of the block 4. An entry of the index: volume 16, object 18, block 8,
+//! version 8, offset 8, length 4; it is sealed at its offset with the associated data `index`. A file without a valid
+//! trailer is removed at start; a piece that does not verify is a miss.
+//!
+//! # Limits
+//!
+//! Memory as [`CacheConfig::memory`] says, plus [`CacheConfig::bookkeeping`], plus the disk tier's index (an eighth of the
+//! memory at most). Reads hold what they return. Payloads of 16 KiB and more keep the buffer alive that they
+//! arrived in. After a kill the disk tier loses what its last, unfinished region held.
+//!
 //! What it is not: it knows no clouds, no metadata and no permissions. Who may read what is decided above.
 
 #![deny(missing_docs)]

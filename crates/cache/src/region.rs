@@ -11,11 +11,10 @@ use seal::{NodeKey, SegmentKey, TAG_LEN};
 use crate::block_key::BlockKey;
 use crate::memory::PIECE;
 
-/// Clear header: magic 8, format 4, zero 4, number 8, salt 32, zero to the end.
+/// Of the clear header; the formats are on the front page of the crate.
 const HEADER: u64 = 64;
 const MAGIC: &[u8; 8] = b"KURMACCH";
 const FORMAT: u32 = 1;
-/// Clear trailer: index offset 8, index length 4, tag 16, magic 4.
 const TRAILER: u64 = 32;
 const TRAILER_MAGIC: &[u8; 4] = b"KIDX";
 /// An index entry: block key, offset 8, length 4.
@@ -24,11 +23,7 @@ const INDEX_ENTRY: usize = BlockKey::LEN + 12;
 const INDEX_LIMIT: u32 = 256 << 20;
 const PURPOSE: &str = "cache";
 
-/// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. Each block
-/// is a run of pieces of 64 KiB of plaintext (the last may be shorter), each sealed alone at its file offset and
-/// followed by its tag. Big-endian numbers.
-///
-/// The salt is fresh for every file, so a file offset is sealed at most once under its key.
+/// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. The salt is fresh for every file, so a file offset is sealed at most once under its key.
 pub(crate) struct Region {
     path: PathBuf,
     file: Box<dyn DiskFile>,
