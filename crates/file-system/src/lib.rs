@@ -5,8 +5,9 @@
 //! seen by others; afterwards all of it can (decision D1). The traits know nothing of any protocol, of clouds or
 //! of where metadata lives.
 //!
-//! [`memory::MemoryFileSystem`] is the reference model: small, obviously right, not durable. [`conformance`]
-//! holds what every implementation has to pass.
+//! [`memory::MemoryFileSystem`] is the reference model: small, obviously right, not durable. The module `conformance`
+//! (feature `testing`) holds what every implementation has to pass. [`permission`] and [`attribute_rules`] are the
+//! rules of POSIX as pure functions, [`limits`] the limits that all implementations share.
 //!
 //! # Example
 //!
@@ -28,6 +29,7 @@
 pub mod attribute_rules;
 mod attributes;
 mod caller;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod error;
 mod file_id;

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn inodes_of_every_kind_come_back() {
         let object = ObjectId { creator: GatewayId(1), number: ObjectNumber(77) };
-        let time = |n| Timestamp { seconds: -n, nanos: n as u32 };
+        let time = |n: i64| Timestamp { seconds: -n, nanos: n as u32 };
         let attributes = |kind| Attributes {
             file: FileId { volume: VolumeId(0), object: ObjectId::from_bytes([0; ObjectId::LEN]) },
             kind,
