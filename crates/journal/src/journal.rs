@@ -207,7 +207,7 @@ impl Journal {
     pub async fn close(&self) -> Result<(), JournalError> {
         self.shared().stop();
         // The sender lives as long as the journal.
-        let _ = self.shared().ended.subscribe().wait_for(|ended| *ended).await;
+        let _ = self.shared().running.subscribe().wait_for(|running| *running == 0).await;
         self.failed().map_or(Ok(()), Err)
     }
 

@@ -7,7 +7,7 @@ use environment::{Disk, DiskFile};
 use parking_lot::RwLock;
 use seal::SegmentKey;
 
-use crate::layout::{CHUNK, CHUNK_AAD};
+use crate::layout::{CHUNK, CHUNK_AAD, sealed_payload};
 use crate::sealing::{TAG, open_in_place};
 use crate::{JournalError, PayloadRef};
 
@@ -87,6 +87,10 @@ impl Segment {
         let (Some(file), Some(key)) = (self.file(), self.key_of(place.offset.into())) else {
             return Err(JournalError::NoSuchPayload { place });
         };
+        let end = u64::from(place.offset) + sealed_payload(place.length.into());
+        if end > file.bytes || u64::from(from) + u64::from(length) > place.length.into() {
+            return Err(JournalError::NoSuchPayload { place });
+        }
         if length == 0 {
             return Ok(Bytes::new());
         }

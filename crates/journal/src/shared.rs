@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use environment::Environment;
@@ -33,8 +33,10 @@ pub(crate) struct Shared {
     /// Last durable record.
     durable: AtomicU64,
     waiters: Mutex<BTreeMap<Lsn, Vec<DurableWaiter>>>,
-    /// Becomes true when the writer has ended.
-    pub ended: watch::Sender<bool>,
+    /// The writer has ended: nothing becomes durable any more.
+    writer_ended: AtomicBool,
+    /// How many of writer and filler still run.
+    pub running: watch::Sender<u8>,
 }
 
 /// Where the next batch goes, and everything on its way to the disk.
@@ -132,7 +134,8 @@ impl Shared {
             files: Condvar::new(),
             durable,
             waiters: Mutex::default(),
-            ended: watch::Sender::new(false),
+            writer_ended: AtomicBool::new(false),
+            running: watch::Sender::new(0),
         }
     }
 
@@ -310,7 +313,7 @@ impl Shared {
         let (sender, receiver) = oneshot::channel();
         // The writer stores the failure before it takes this lock, so that nobody is left behind.
         let failed = self.state.lock().failed.clone();
-        match failed.or(self.ended.borrow().then_some(JournalError::Closed)) {
+        match failed.or(self.writer_ended.load(Ordering::Acquire).then_some(JournalError::Closed)) {
             Some(error) => drop(sender.send(Err(error))),
             None => waiters.entry(lsn).or_default().push(sender),
         }
@@ -350,8 +353,15 @@ impl Shared {
         self.files.notify_all();
     }
 
+    /// The writer is gone.
+    pub(crate) fn end_writer(&self) {
+        self.writer_ended.store(true, Ordering::Release);
+        let failed = self.state.lock().failed.clone();
+        self.refuse_durable(&failed.unwrap_or(JournalError::Closed));
+    }
+
     /// Tells everybody who waits for durability that it does not come.
-    pub(crate) fn refuse_durable(&self, error: &JournalError) {
+    fn refuse_durable(&self, error: &JournalError) {
         for waiter in std::mem::take(&mut *self.waiters.lock()).into_values().flatten() {
             let _ = waiter.send(Err(error.clone()));
         }

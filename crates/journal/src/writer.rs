@@ -21,14 +21,18 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, Journal
             cause: Arc::new(cause),
         })
     };
-    let (writer, filler) = (Writer::new(shared.clone()), shared.clone());
-    Ok(vec![thread("journal", Box::new(|| writer.run()))?, thread("journal-fill", Box::new(move || filler.fill()))?])
+    let (writer, filler) = (Writer::new(shared.clone()), Running::new(shared));
+    Ok(vec![
+        thread("journal", Box::new(|| writer.run()))?,
+        thread("journal-fill", Box::new(move || filler.shared.fill()))?,
+    ])
 }
 
 /// Writes batches, one at a time: whatever has been queued while the last one was synced.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     buffer: Vec<u8>,
+    _running: Running,
 }
 
 /// Spare files that are kept ready.
@@ -43,17 +47,34 @@ enum Work {
     Stop,
 }
 
+/// Counts as running while it lives.
+struct Running {
+    shared: Arc<Shared>,
+}
+
+impl Running {
+    fn new(shared: &Arc<Shared>) -> Running {
+        shared.running.send_modify(|running| *running += 1);
+        Running { shared: shared.clone() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.running.send_modify(|running| *running -= 1);
+    }
+}
+
 impl Drop for Writer {
     fn drop(&mut self) {
-        let failed = self.shared.state.lock().failed.clone();
-        self.shared.ended.send_replace(true);
-        self.shared.refuse_durable(&failed.unwrap_or(JournalError::Closed));
+        self.shared.end_writer();
     }
 }
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Writer {
-        Writer { shared, buffer: Vec::new() }
+        let _running = Running::new(&shared);
+        Writer { shared, buffer: Vec::new(), _running }
     }
 
     /// The writer as a thread: returns when the journal is closed or has failed.

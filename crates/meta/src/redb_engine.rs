@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -97,6 +98,8 @@ impl RedbEngine {
         }
         {
             let mut rows = transaction.open_table(ROWS)?;
+            // In the order of the tree, and each key once: neighbours share pages.
+            let writes: BTreeMap<&Bytes, &Option<Bytes>> = writes.map(|(key, value)| (key, value)).collect();
             for (key, value) in writes {
                 match value {
                     Some(value) => drop(rows.insert(&key[..], &value[..])?),
