@@ -279,7 +279,7 @@ impl Config {
         for cloud in &mut self.clouds {
             if let Some(path) = cloud.url.strip_prefix("dir:") {
                 let path = folder.join(path.strip_prefix("//").unwrap_or(path));
-                cloud.url = format!("dir:{}", path.display());
+                cloud.url = format!("dir://{}", path.display());
             }
         }
     }

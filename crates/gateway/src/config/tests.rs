@@ -58,7 +58,7 @@ fn paths_are_relative_to_the_file() {
     let path = folder.path().join("kurma.toml");
     std::fs::write(&path, CLOUDS).unwrap();
     let config = Config::load(&path).unwrap();
-    assert_eq!(config.clouds[0].url, format!("dir:{}", folder.path().join("a").display()));
+    assert_eq!(config.clouds[0].url, format!("dir://{}", folder.path().join("a").display()));
     assert_eq!(config.gateway.key_file, folder.path().join("keys/gateway.key"));
 }
 
