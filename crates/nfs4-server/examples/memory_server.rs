@@ -1,6 +1,7 @@
 //! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS]]`, by default on
 //! 127.0.0.1:12049 with a lease of 90 s. Mount it with
-//! `mount -t nfs -o vers=4.2,port=12049,proto=tcp 127.0.0.1:/home /mnt`.
+//! `mount -t nfs -o vers=4.2,port=12049,proto=tcp 127.0.0.1:/home /mnt`. SIGHUP restarts the server, which keeps
+//! files and client records, so that clients have to reclaim.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,6 +13,7 @@ use file_system::memory::MemoryFileSystem;
 use file_system::{Caller, CommitMode, FileSystem, Mode, SetAttributes};
 use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
@@ -24,29 +26,44 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let home = Arc::new(MemoryFileSystem::new());
     open_to_all(&*home).await?;
-    let server = Server::new(ServerConfig {
-        exports: vec![Export::new("home", home)],
-        handle_key: [7; 32],
-        records: Arc::new(MemoryClientRecords::default()),
-        environment: Environment::real(),
-        server_id: b"memory_server".to_vec(),
-        lease,
-        courtesy: ServerConfig::DEFAULT_COURTESY,
-        limits: Limits::default(),
-    })
-    .await?;
-    let shutdown = CancellationToken::new();
-    let listener = TcpListener::bind(address).await?;
-    println!("ready nfs={} volumes=/home", listener.local_addr()?);
-    let stopper = shutdown.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            stopper.cancel();
+    let records = Arc::new(MemoryClientRecords::default());
+    let mut address = address;
+    loop {
+        let server = Server::new(ServerConfig {
+            exports: vec![Export::new("home", home.clone())],
+            handle_key: [7; 32],
+            records: records.clone(),
+            environment: Environment::real(),
+            server_id: b"memory_server".to_vec(),
+            lease,
+            courtesy: ServerConfig::DEFAULT_COURTESY,
+            limits: Limits::default(),
+        })
+        .await?;
+        let listener = TcpListener::bind(&address).await?;
+        address = listener.local_addr()?.to_string();
+        println!("ready nfs={address} volumes=/home");
+        let shutdown = CancellationToken::new();
+        let again = tokio::spawn(until_signal(shutdown.clone()));
+        server.serve(listener, shutdown).await?;
+        println!("{:#?}", server.metrics());
+        if !again.await?? {
+            return Ok(());
         }
-    });
-    server.serve(listener, shutdown).await?;
-    println!("{:#?}", server.metrics());
-    Ok(())
+    }
+}
+
+/// Cancels `shutdown` at the next signal; `true` if the server is to be started again.
+async fn until_signal(shutdown: CancellationToken) -> std::io::Result<bool> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let again = tokio::select! {
+        _ = hangup.recv() => true,
+        _ = terminate.recv() => false,
+        _ = tokio::signal::ctrl_c() => false,
+    };
+    shutdown.cancel();
+    Ok(again)
 }
 
 /// Everybody may write into the root.
