@@ -19,10 +19,14 @@ pub struct Limits {
     pub cached_reply_bytes: u32,
     /// Bytes that the reply caches of all sessions may grow to; sessions are granted fewer slots when it nears.
     pub reply_cache_bytes: u64,
+    /// Opens and lock-owner states of all clients together.
+    pub states: usize,
     /// Opens of one client.
     pub opens_per_client: usize,
     /// Separate byte ranges that may be locked in one file.
     pub locks_per_file: usize,
+    /// Separate byte ranges that may be locked in all files together.
+    pub locks: usize,
     /// Lock-owner states of one client.
     pub lock_owners_per_client: usize,
     /// How often a compound is tried beside others before it waits for its turn alone.
@@ -42,8 +46,10 @@ impl Default for Limits {
             operations: 2048,
             cached_reply_bytes: 256 << 10,
             reply_cache_bytes: 1 << 30,
+            states: 1 << 20,
             opens_per_client: 1 << 18,
             locks_per_file: 1 << 16,
+            locks: 1 << 20,
             lock_owners_per_client: 1 << 18,
             optimistic_tries: 4,
             exclusive_tries: 4,

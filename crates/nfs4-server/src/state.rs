@@ -105,6 +105,8 @@ pub(crate) struct State {
     sessions: HashMap<SessionId, Session>,
     held: HashMap<Other, Held>,
     files: HashMap<FileId, FileState>,
+    /// Separate ranges that are locked in all files together.
+    locked_ranges: usize,
     grace: Grace,
     /// Counts client ids, session ids and state ids that were given out.
     issued: u64,
@@ -121,6 +123,7 @@ impl State {
             sessions: HashMap::new(),
             held: HashMap::new(),
             files: HashMap::new(),
+            locked_ranges: 0,
             grace,
             issued: 0,
             reply_cache_bytes: 0,

@@ -1,17 +1,22 @@
 //! WRITE (RFC 8881 §18.32).
 
+use bytes::Bytes;
 use file_system::FsError;
 use nfs4::{NfsStatus, StableHow, Verifier, WriteArgs, WriteOk};
 
 use crate::compound::Compound;
 use crate::failure::Failure;
 
-/// Writes a slice of the request, without copying it.
+/// Requests below this size share a buffer with their neighbours ([`onc_rpc::Call::body`]): data that may be kept
+/// for long must not keep those.
+const SHARED_BUFFER: usize = 16 << 10;
+
+/// Writes a slice of the request, copied only if it is small.
 pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteOk, Failure> {
     let file = cx.current_file(NfsStatus::IsDir)?;
     let authority = cx.authority(args.state_id, file, true).await?;
     let verifier = Verifier(cx.file_system(file.volume)?.write_verifier());
-    let data = args.data;
+    let data = if args.data.len() < SHARED_BUFFER { Bytes::copy_from_slice(&args.data) } else { args.data };
     let count = data.len() as u32;
     let committed = match args.stable {
         StableHow::Unstable => StableHow::Unstable,

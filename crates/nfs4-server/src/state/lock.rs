@@ -9,7 +9,7 @@ use super::open::Share;
 use super::range_lock::{ByteRange, Held as HeldRange};
 use super::state_ids::next_seqid;
 use super::undo::Undo;
-use super::{Held, LockOwner, Other, Refusal, State, UndoLog};
+use super::{Held, LockOwner, Other, RangeLocks, Refusal, State, UndoLog};
 
 /// The state of one lock-owner for one open: what a lock state id names.
 #[derive(Debug)]
@@ -77,16 +77,17 @@ impl State {
         if let Some(denied) = self.conflicting_lock(file, &owner, request.range, request.exclusive, now)? {
             return if request.reclaim { Err(NfsStatus::ReclaimConflict.into()) } else { Ok(Err(denied)) };
         }
-        let ranges = self.files.get(&file).map_or(0, |state| state.ranges.len());
         // One LOCK can split a range into three.
-        if ranges + 2 > self.config.limits.locks_per_file {
+        if !self.has_room_for_ranges(file, 2) {
             return Err(NfsStatus::Delay.into());
         }
         let other = match known {
             Some(other) => other,
             None => {
-                let held = &self.client(client)?;
-                if held.held.len() - held.opens >= self.config.limits.lock_owners_per_client {
+                let (holder, limits) = (self.client(client)?, &self.config.limits);
+                if holder.held.len() - holder.opens >= limits.lock_owners_per_client
+                    || self.held.len() >= limits.states
+                {
                     return Err(NfsStatus::Delay.into());
                 }
                 let other = self.new_other();
@@ -109,12 +110,10 @@ impl State {
         range: ByteRange,
         undo: &mut UndoLog,
     ) -> Result<StateId, NfsStatus> {
-        self.lock_of(client, id, file)?;
-        if self
-            .files
-            .get(&file)
-            .is_some_and(|state| state.ranges.len() + 1 > self.config.limits.locks_per_file)
-        {
+        let owner = self.lock_of(client, id, file)?.owner.clone();
+        // One LOCKU can split a range into two.
+        let splits = self.files.get(&file).is_some_and(|state| state.ranges.splits(&owner, range));
+        if splits && !self.has_room_for_ranges(file, 1) {
             return Err(NfsStatus::Delay);
         }
         self.change_ranges(id.other, undo, |ranges, owner| ranges.clear(owner, range))
@@ -175,17 +174,39 @@ impl State {
         }
     }
 
+    /// Whether `more` further ranges may be locked in `file`.
+    fn has_room_for_ranges(&self, file: FileId, more: usize) -> bool {
+        let in_file = self.files.get(&file).map_or(0, |state| state.ranges.len());
+        let limits = &self.config.limits;
+        in_file + more <= limits.locks_per_file && self.locked_ranges + more <= limits.locks
+    }
+
+    /// Gives a lock-owner back what it held of a file ([`RangeLocks::restore`]).
+    pub(super) fn restore_ranges(
+        &mut self,
+        file: FileId,
+        owner: &LockOwner,
+        before: Vec<HeldRange<LockOwner>>,
+    ) {
+        let ranges = &mut self.files.entry(file).or_default().ranges;
+        let count = ranges.len();
+        ranges.restore(owner, before);
+        self.locked_ranges = self.locked_ranges + ranges.len() - count;
+        self.tidy_file(file);
+    }
+
     /// Changes what the lock-owner state `other` holds; returns its new state id.
     fn change_ranges(
         &mut self,
         other: Other,
         undo: &mut UndoLog,
-        change: impl FnOnce(&mut super::RangeLocks<LockOwner>, &LockOwner),
+        change: impl FnOnce(&mut RangeLocks<LockOwner>, &LockOwner),
     ) -> Result<StateId, NfsStatus> {
         let Some(Held::Lock(lock)) = self.held.get_mut(&other) else { return Err(NfsStatus::BadStateId) };
         let ranges = &mut self.files.entry(lock.file).or_default().ranges;
-        let before = ranges.of(&lock.owner);
+        let (before, count) = (ranges.of(&lock.owner), ranges.len());
         change(ranges, &lock.owner);
+        self.locked_ranges = self.locked_ranges + ranges.len() - count;
         let seqid_before = lock.seqid;
         lock.seqid = next_seqid(lock.seqid);
         let id = StateId { seqid: lock.seqid, other };
@@ -235,6 +256,7 @@ impl State {
         if let (false, Some(file)) = (elsewhere, self.files.get_mut(&lock.file)) {
             ranges = file.ranges.of(&lock.owner);
             file.ranges.clear_all(&lock.owner);
+            self.locked_ranges -= ranges.len();
         }
         self.tidy_file(lock.file);
         Some((*other, lock, ranges))

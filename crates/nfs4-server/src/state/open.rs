@@ -167,7 +167,8 @@ impl State {
             undo.push(Undo::Reshared { other, before, seqid: open.seqid });
             return Ok(StateId { seqid: open.seqid, other });
         }
-        if self.client(request.client)?.opens >= self.config.limits.opens_per_client {
+        let limits = &self.config.limits;
+        if self.client(request.client)?.opens >= limits.opens_per_client || self.held.len() >= limits.states {
             return Err(NfsStatus::Delay.into());
         }
         let other = self.new_other();

@@ -122,6 +122,13 @@ impl<O: Clone + PartialEq> RangeLocks<O> {
         remains.into_iter().for_each(|held| self.insert(held));
     }
 
+    /// Whether clearing `range` would leave `owner` with a part on either side of it.
+    pub fn splits(&self, owner: &O, range: ByteRange) -> bool {
+        self.held.iter().any(|held| {
+            held.owner == *owner && held.range.first < range.first && held.range.last > range.last
+        })
+    }
+
     /// Whether `owner` holds anything.
     pub fn holds(&self, owner: &O) -> bool {
         self.held.iter().any(|held| held.owner == *owner)
@@ -199,7 +206,9 @@ mod tests {
             for (owner, (first, last), action) in steps {
                 let range = ByteRange { first: first as u64, last: last as u64 };
                 if action == 0 {
+                    let (before, splits) = (locks.len(), locks.splits(&owner, range));
                     locks.clear(&owner, range);
+                    prop_assert_eq!(locks.len() > before, splits);
                     model[owner][first..=last].fill(Byte::Free);
                 } else {
                     let exclusive = action == 2;

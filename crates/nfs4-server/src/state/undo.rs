@@ -64,8 +64,7 @@ impl State {
                     {
                         lock.seqid = seqid_before;
                         let (file, owner) = (lock.file, lock.owner.clone());
-                        self.files.entry(file).or_default().ranges.restore(&owner, before);
-                        self.tidy_file(file);
+                        self.restore_ranges(file, &owner, before);
                     }
                 }
             }
@@ -84,7 +83,7 @@ impl State {
             let (file, owner) = (lock.file, lock.owner.clone());
             self.insert_lock_state(other, lock);
             if !ranges.is_empty() {
-                self.files.entry(file).or_default().ranges.restore(&owner, ranges);
+                self.restore_ranges(file, &owner, ranges);
             }
         }
     }

@@ -125,14 +125,32 @@ fn locks_of_an_expired_client_give_way() {
 
 #[test]
 fn locked_ranges_and_lock_owners_are_bounded() {
-    let limits = Limits { locks_per_file: 4, lock_owners_per_client: 2, ..Limits::default() };
+    let limits = Limits { locks_per_file: 4, locks: 6, lock_owners_per_client: 2, ..Limits::default() };
     let mut world = world_with(limits, &[]);
     let a = world.client("a");
     let open = world.open(a, "o", 1, RW, 0).unwrap();
     for owner in ["l", "m"] {
-        world.lock(a, new(open, owner), 1, (0, 1), false).unwrap().unwrap();
+        world.lock(a, new(open, owner), 1, (0, 3), false).unwrap().unwrap();
     }
     assert_eq!(refused(world.lock(a, new(open, "n"), 1, (0, 1), false)), NfsStatus::Delay);
-    world.lock(a, new(open, "l"), 1, (5, 1), false).unwrap().unwrap();
+    let lock = world.lock(a, new(open, "l"), 1, (5, 3), false).unwrap().unwrap();
     assert_eq!(refused(world.lock(a, new(open, "l"), 1, (9, 1), false)), NfsStatus::Delay);
+
+    // Over all files.
+    world.state.config.limits.lock_owners_per_client = 9;
+    let other = world.open(a, "o", 2, RW, 0).unwrap();
+    world.lock(a, new(other, "l"), 2, (0, 1), false).unwrap().unwrap();
+    world.state.config.limits.locks = 5;
+    assert_eq!(refused(world.lock(a, new(other, "l"), 2, (9, 1), false)), NfsStatus::Delay);
+
+    // What is given up never meets the limit unless it would split a range.
+    world.state.config.limits.locks = 4;
+    let split = ByteRange::new(6, 1).unwrap();
+    assert_eq!(world.state.unlock(a, &lock, file(1), split, &mut world.undo), Err(NfsStatus::Delay));
+    world.unlock(a, lock, 1, 0, u64::MAX);
+    assert_eq!(world.state.locked_ranges, 2);
+    world.state.close(a, &other, file(2), &mut world.undo).unwrap();
+    assert_eq!(world.state.locked_ranges, 1);
+    world.state.roll_back(&mut world.undo);
+    assert_eq!(world.state.locked_ranges, 0);
 }

@@ -133,6 +133,8 @@ fn opens_of_one_client_are_bounded() {
     assert_eq!(refused(world.open(a, "o", 3, R, 0)), NfsStatus::Delay);
     assert!(world.open(a, "o", 2, W, 0).is_ok(), "an upgrade is no new open");
     assert!(world.open(b, "o", 3, R, 0).is_ok());
+    world.state.config.limits.states = 3;
+    assert_eq!(refused(world.open(b, "o", 4, R, 0)), NfsStatus::Delay, "all clients together");
 }
 
 #[test]
