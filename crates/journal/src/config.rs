@@ -1,4 +1,4 @@
-use crate::JournalError;
+use crate::{JournalError, Lsn};
 use crate::layout::{BLOCK, RUN_HEADER, record_space};
 
 /// Sizes and limits of a journal, in bytes.
@@ -18,6 +18,8 @@ pub struct JournalConfig {
     /// Records beyond this many bytes start a batch of their own, so that one sync never waits for much more
     /// than this.
     pub batch: u64,
+    /// Number of the first record of a journal that is made new; later ones follow.
+    pub first: Lsn,
     /// Write on a thread of its own (the real machine), or on a tokio task of the runtime that opens the journal
     /// (one deterministic simulated process).
     pub writer: WriterKind,
@@ -42,6 +44,7 @@ impl Default for JournalConfig {
             headroom: 128 * MIB,
             queue: 64 * MIB,
             batch: 8 * MIB,
+            first: Lsn(1),
             writer: WriterKind::Thread,
         }
     }
@@ -58,6 +61,7 @@ impl JournalConfig {
             headroom: 3 * segment,
             queue: 4 * segment,
             batch: segment / 4,
+            first: Lsn(1),
             writer: WriterKind::Thread,
         }
     }

@@ -211,6 +211,11 @@ impl Journal {
         self.failed().map_or(Ok(()), Err)
     }
 
+    /// The key that seals the journal, for stores that lie beside it.
+    pub fn node_key(&self) -> &NodeKey {
+        &self.shared().node_key
+    }
+
     /// Why the journal has stopped, if it has.
     pub fn failed(&self) -> Option<JournalError> {
         self.shared().state.lock().failed.clone()

@@ -11,7 +11,7 @@ use crate::recovery::{Files, Recovery, Step, Walk};
 use crate::segment::{Segment, SegmentFile};
 use crate::shared::State;
 use crate::space::Space;
-use crate::{JournalConfig, JournalError, Lsn};
+use crate::{JournalConfig, JournalError};
 
 /// Finds out what a directory holds and where writing goes on.
 pub(crate) fn open(
@@ -38,7 +38,7 @@ pub(crate) fn open(
         run_key: None,
         run: 1,
         batch_number: 0,
-        next_lsn: Lsn(1),
+        next_lsn: config.first,
         open: None,
         closed: VecDeque::new(),
         writing: None,
@@ -54,7 +54,7 @@ pub(crate) fn open(
         failed: None,
         stop: false,
     };
-    let mut recovery = Recovery { segments: VecDeque::new(), ready: VecDeque::new(), next_lsn: Lsn(1) };
+    let mut recovery = Recovery { segments: VecDeque::new(), ready: VecDeque::new(), next_lsn: config.first };
 
     if let Some(newest) = files.segments.pop() {
         let tail = Tail::find(newest.file, newest.header, newest.key, node_key)?;

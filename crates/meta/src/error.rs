@@ -45,6 +45,20 @@ pub enum MetaError {
         known: u64,
     },
 
+    /// The engine's file was written under another node key.
+    #[error("metadata: {} was written under another node key; give the right key file", path.display())]
+    WrongKey {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A file that is no store, or has lost its first bytes.
+    #[error("metadata: {} is no metadata store; restore it from the node's backup", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The engine's file and the journal do not belong together.
     #[error("metadata: the store has applied transactions up to {applied:?}, the journal {journal}; both must come from the same moment: restore them together")]
     Apart {

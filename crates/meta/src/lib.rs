@@ -25,8 +25,23 @@
 //! **Body of a journal record**: `1`, number of writes 4, then for each: key length 2, value length 4 (all ones: the key is removed), key,
 //! value; big-endian.
 //!
-//! **`metadata.redb`**: table `rows` (key to value, as they are) and table `header` with the numbers `format` (1) and `applied` (the last
-//! transaction that the rows include). A file of a newer format is refused.
+//! **`metadata.redb`**: a redb database with the table `rows` (key to value, as they are) and the table `header` with the numbers `format` (1) and `applied`
+//! (the last transaction that the rows include). A newer format is refused. The file is sealed page by page under the node key (decision
+//! D6):
+//!
+//! | offset | length | content |
+//! |---|---|---|
+//! | 0 | 8 | `KURMAMET` |
+//! | 8 | 4 | format, 1 |
+//! | 12 | 4 | zero |
+//! | 16 | 32 | salt, random |
+//! | 48 | 16 | tag over nothing, key of the salt, position 0, associated data = bytes 0 to 47: tells a wrong key |
+//! | 64 | 4032 | zero |
+//! | 4096 | 4096 | page 0 of redb in clear: geometry, root pointers and checksums, no data |
+//! | 8192 + 4160 (n - 1) | 4160 | page n of redb, n > 0: ciphertext 4096, salt of the session 32, counter in the session 8, tag 16, zero 8; all zero if never written |
+//!
+//! A session is one opening of the file; its key is `SegmentKey::derive(node key, "metadata", salt)` of crate `seal`, position = counter,
+//! associated data = page number 8. The counter never repeats in a session, so no nonce repeats.
 //!
 //! # Limits
 //!
@@ -46,6 +61,7 @@ mod local;
 mod observer;
 mod overlay;
 mod redb_engine;
+mod sealed_file;
 mod snapshot;
 mod store;
 mod transaction;

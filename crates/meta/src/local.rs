@@ -160,6 +160,8 @@ impl LocalStore {
     /// Opens the store in `directory`, on a journal that has just been opened, and replays what the journal
     /// holds. The observer gets the attachments of all its records. Blocks; must be called on a tokio runtime.
     ///
+    /// The engine's file is sealed under the node key of the journal.
+    ///
     /// The journal belongs to the store from then on: nobody else appends to it or releases it.
     pub fn open(
         environment: Environment,
@@ -173,7 +175,7 @@ impl LocalStore {
             what: "making the directory",
             cause: format!("{}: {cause}", directory.display()),
         })?;
-        let engine = RedbEngine::open(&*environment.disk, &directory.join("metadata.redb"), config.cache)?;
+        let engine = RedbEngine::open(&environment, &directory.join("metadata.redb"), journal.node_key(), config.cache)?;
         let last = Lsn(recovery.next_lsn().0 - 1);
         replay(&engine, recovery, &*observer)?;
         let overlay = Overlay::new(engine.view()?, last);

@@ -1,18 +1,19 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use environment::{Disk, DiskFile};
+use environment::Environment;
 use journal::Lsn;
 use parking_lot::Mutex;
-use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, StorageBackend, TableDefinition};
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
+use seal::NodeKey;
 
 use crate::MetaError;
 use crate::engine::{Engine, View, Write};
+use crate::sealed_file::{Refused, SealedFile, SharedFile};
 
 /// The layout of the tables and of the values that this crate stores.
 const FORMAT: u64 = 1;
@@ -24,7 +25,7 @@ fn failed(what: &'static str) -> impl Fn(redb::Error) -> MetaError {
     move |cause| MetaError::Engine { what, cause: cause.to_string() }
 }
 
-/// redb, on a file of [`Disk`].
+/// redb, on a [`SealedFile`].
 pub(crate) struct RedbEngine {
     /// None when it has been closed.
     database: Mutex<Option<Database>>,
@@ -32,43 +33,64 @@ pub(crate) struct RedbEngine {
 }
 
 impl RedbEngine {
-    /// Opens the file, or makes it. A file of a newer format is left alone.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path, cache: usize) -> Result<RedbEngine, MetaError> {
-        let file = disk.open(path, true).map_err(|cause| MetaError::Engine {
-            what: "opening the file",
-            cause: format!("{}: {cause}", path.display()),
-        })?;
-        if let Some(parent) = path.parent() {
-            disk.sync_directory(parent).map_err(|cause| failed("syncing the directory")(cause.into()))?;
+    /// Opens the file, or makes it. A file of a newer format or of another key is left alone.
+    pub(crate) fn open(
+        environment: &Environment,
+        path: &Path,
+        node_key: &NodeKey,
+        cache: usize,
+    ) -> Result<RedbEngine, MetaError> {
+        let disk = &*environment.disk;
+        let directory = path.parent().unwrap_or(path);
+        let fail = |cause: io::Error| failed("opening the file")(cause.into());
+        if !disk.list(directory).map_err(fail)?.iter().any(|found| found == path) {
+            // Made under another name, so that a crash leaves no half-made file under this one.
+            let draft = path.with_extension("draft");
+            let _gone = disk.remove(&draft);
+            let database = RedbEngine::database(environment, &draft, true, node_key, cache)?;
+            RedbEngine::create(&database).map_err(failed("making the file"))?;
+            drop(database);
+            disk.rename(&draft, path).map_err(fail)?;
+            disk.sync_directory(directory).map_err(fail)?;
         }
-        let fail = failed("opening");
-        let database = Database::builder()
-            .set_cache_size(cache)
-            .create_with_backend(DiskBackend { file })
-            .map_err(|cause| fail(cause.into()))?;
-        let header = RedbEngine::header(&database).map_err(&fail)?;
-        let applied = match header {
-            Some((format, _)) if format > FORMAT => {
-                return Err(MetaError::NewerFormat { path: path.to_owned(), found: format, known: FORMAT });
-            }
-            Some((_, applied)) => applied,
-            None => {
-                RedbEngine::create(&database).map_err(&fail)?;
-                0
-            }
-        };
+        let database = RedbEngine::database(environment, path, false, node_key, cache)?;
+        let (format, applied) = RedbEngine::header(&database).map_err(failed("opening"))?;
+        if format > FORMAT {
+            return Err(MetaError::NewerFormat { path: path.to_owned(), found: format, known: FORMAT });
+        }
         Ok(RedbEngine { database: Mutex::new(Some(database)), applied: AtomicU64::new(applied) })
     }
 
-    fn header(database: &Database) -> Result<Option<(u64, u64)>, redb::Error> {
-        let transaction = database.begin_read()?;
-        let table = match transaction.open_table(HEADER) {
-            Ok(table) => table,
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+    fn database(
+        environment: &Environment,
+        path: &Path,
+        create: bool,
+        node_key: &NodeKey,
+        cache: usize,
+    ) -> Result<Database, MetaError> {
+        let file = environment.disk.open(path, create);
+        let file = file.map_err(|cause| failed("opening the file")(cause.into()))?;
+        let file = SealedFile::open(file, node_key, &*environment.entropy).map_err(|refused| match refused {
+            Refused::Io(cause) => failed("opening the file")(cause.into()),
+            Refused::WrongKey => MetaError::WrongKey { path: path.to_owned() },
+            Refused::NotOurs => MetaError::NotAStore { path: path.to_owned() },
+            Refused::Newer(found) => {
+                MetaError::NewerFormat { path: path.to_owned(), found: found.into(), known: FORMAT }
+            }
+        })?;
+        let database = Database::builder()
+            .set_cache_size(cache)
+            .create_with_backend(SharedFile(file.clone()))
+            .map_err(|cause| failed("opening")(cause.into()))?;
+        file.be_strict();
+        Ok(database)
+    }
+
+    /// The format, and the last transaction that is applied.
+    fn header(database: &Database) -> Result<(u64, u64), redb::Error> {
+        let table = database.begin_read()?.open_table(HEADER)?;
         let number = |name| Ok::<_, redb::Error>(table.get(name)?.map_or(0, |value| value.value()));
-        Ok(Some((number("format")?, number("applied")?)))
+        Ok((number("format")?, number("applied")?))
     }
 
     fn create(database: &Database) -> Result<(), redb::Error> {
@@ -166,72 +188,94 @@ impl View for RedbView {
     }
 }
 
-/// A [`DiskFile`] as redb wants it.
-struct DiskBackend {
-    file: Box<dyn DiskFile>,
-}
-
-impl fmt::Debug for DiskBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DiskBackend")
-    }
-}
-
-impl StorageBackend for DiskBackend {
-    fn len(&self) -> io::Result<u64> {
-        self.file.length()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, offset)
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        self.file.set_length(length)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(&[io::IoSlice::new(data)], offset)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use journal::testing::MemoryDisk;
 
     use super::*;
 
+    fn try_open(disk: &MemoryDisk) -> Result<RedbEngine, MetaError> {
+        let key = NodeKey::from_bytes([1; 32]);
+        RedbEngine::open(&disk.environment(), Path::new("/metadata.redb"), &key, 1 << 20)
+    }
+
+    #[test]
+    fn a_crash_while_the_file_is_made_is_survived() {
+        for operations in 0.. {
+            let disk = MemoryDisk::new();
+            disk.cut_power_after(operations);
+            let made = try_open(&disk).is_ok();
+            for seed in 0..6 {
+                let crashed = disk.crash(seed);
+                assert_eq!(try_open(&crashed).unwrap().applied(), Lsn::ZERO);
+            }
+            if made {
+                assert!(operations > 5);
+                break;
+            }
+        }
+    }
+
     #[test]
     fn a_file_of_a_newer_format_is_refused() {
         let disk = MemoryDisk::new();
-        let path = Path::new("/metadata.redb");
-        let engine = RedbEngine::open(&disk, path, 1 << 20).unwrap();
+        let engine = try_open(&disk).unwrap();
         let transaction = engine.database.lock().as_ref().unwrap().begin_write().unwrap();
         transaction.open_table(HEADER).unwrap().insert("format", FORMAT + 1).unwrap();
         transaction.commit().unwrap();
         drop(engine);
-        let error = RedbEngine::open(&disk, path, 1 << 20).err().unwrap();
+        let error = try_open(&disk).err().unwrap();
         assert!(matches!(error, MetaError::NewerFormat { found: 2, known: 1, .. }), "{error}");
     }
 
     #[test]
     fn a_crash_loses_only_what_came_after_the_last_durable_batch() {
         let disk = MemoryDisk::new();
-        let path = Path::new("/metadata.redb");
-        let engine = RedbEngine::open(&disk, path, 1 << 20).unwrap();
+        let engine = try_open(&disk).unwrap();
         let write = |number: u8| (Bytes::from(vec![number]), Some(Bytes::from(vec![number; 1000])));
         for number in 1..=60 {
             engine.apply(&mut [write(number)].iter(), Lsn(number.into()), number % 20 == 0).unwrap();
-            let crashed = RedbEngine::open(&disk.crash(number.into()), path, 1 << 20).unwrap();
+            let crashed = try_open(&disk.crash(number.into())).unwrap();
             let applied = crashed.applied().0;
             assert!(applied >= u64::from(number / 20 * 20) && applied <= number.into());
             let view = crashed.view().unwrap();
             for row in 1..=60 {
                 assert_eq!(view.get(&[row]).unwrap().is_some(), u64::from(row) <= applied);
+            }
+        }
+    }
+
+    #[test]
+    fn a_power_cut_at_any_operation_loses_only_what_came_after_the_last_durable_batch() {
+        let write = |number: u8| (Bytes::from(vec![number % 16]), Some(Bytes::from(vec![number; 700])));
+        for operations in 0.. {
+            let disk = MemoryDisk::new();
+            let engine = try_open(&disk).unwrap();
+            disk.cut_power_after(operations);
+            let (mut tried, mut durable) = (0, 0);
+            for number in 1..=30u8 {
+                tried = number;
+                let sync = number.is_multiple_of(5);
+                if engine.apply(&mut [write(number)].iter(), Lsn(number.into()), sync).is_err() {
+                    break;
+                }
+                durable = if sync { number } else { durable };
+            }
+            engine.close();
+            for seed in 0..3 {
+                let crashed = try_open(&disk.crash(operations * 3 + seed)).unwrap();
+                let applied = crashed.applied().0 as u8;
+                assert!((durable..=tried).contains(&applied), "{durable} {applied} {tried}");
+                let view = crashed.view().unwrap();
+                for row in 0..16 {
+                    let newest = (1..=applied).rev().find(|number| number % 16 == row);
+                    let expected = newest.and_then(|number| write(number).1);
+                    assert_eq!(view.get(&[row]).unwrap(), expected, "after {operations} operations");
+                }
+            }
+            if durable == 30 {
+                assert!(operations > 30);
+                break;
             }
         }
     }

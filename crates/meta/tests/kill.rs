@@ -1,6 +1,7 @@
 //! A process that is killed at every named point, on the machine's own disk, again and again in one directory.
 //! Release builds have no such points.
 #![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used)] // a test, with its helpers
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -16,7 +16,8 @@ enum Step {
     Flush,
     /// Lets the writer and the applier run.
     Pause,
-    Close,
+    /// Closes, and then the power goes.
+    Close(u64),
     Kill,
     Crash(u64),
     CutPower(u64),
@@ -28,7 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
         14 => prop::collection::vec(write, 1..6).prop_map(Step::Commit),
         4 => Just(Step::Flush),
         3 => Just(Step::Pause),
-        1 => Just(Step::Close),
+        2 => any::<u64>().prop_map(Step::Close),
         1 => Just(Step::Kill),
         2 => any::<u64>().prop_map(Step::Crash),
         1 => (0u64..40).prop_map(Step::CutPower),
@@ -83,9 +84,9 @@ async fn run(steps: Vec<Step>) {
                 disk.environment().clock.sleep(Duration::from_millis(2)).await;
                 None
             }
-            Step::Close => {
+            Step::Close(seed) => {
                 let _ = store.close().await;
-                Some(disk.kill())
+                Some(disk.crash(seed))
             }
             Step::Kill => Some(disk.kill()),
             Step::Crash(seed) => Some(disk.crash(seed)),
