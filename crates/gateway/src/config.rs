@@ -296,8 +296,8 @@ impl Config {
             );
         }
         let lease = self.nfs.lease.as_duration().as_secs();
-        if !(5..=3600).contains(&lease) {
-            return wrong("nfs.lease", format!("{} is not between 5s and 1h", self.nfs.lease));
+        if !(10..=3600).contains(&lease) {
+            return wrong("nfs.lease", format!("{} is not between 10s and 1h", self.nfs.lease));
         }
         for (key, size, least) in [
             ("cache.memory", self.cache.memory, 16),

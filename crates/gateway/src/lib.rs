@@ -10,6 +10,7 @@
 #![deny(missing_docs)]
 
 mod admin;
+mod clean_stop;
 pub mod config;
 mod data_folder;
 mod error;

@@ -11,7 +11,7 @@ use environment::Environment;
 use file_system::FileSystem;
 use ids::{BlockShift, GatewayId, VolumeId};
 use journal::{Journal, JournalConfig};
-use meta::{LocalConfig, LocalStore, MetaStore};
+use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
 use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
 use parking_lot::RwLock;
 use seal::{KeyFile, Suite, load_key_file};
@@ -21,7 +21,7 @@ use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 use crate::data_folder::DataFolder;
 use crate::node_rows::{StoredClients, cloud_numbers};
 use crate::config::VolumeConfig;
-use crate::{Config, Left, StartError, owner};
+use crate::{Config, Left, StartError, clean_stop, owner};
 
 /// A volume that is being served.
 pub(crate) struct Served {
@@ -73,7 +73,7 @@ impl Node {
             environment.clone(),
             &folder.join("journal"),
             &key.node_key("journal"),
-            journal_config(&config),
+            JournalConfig { first: clean_stop::first_record(&folder)?, ..journal_config(&config) },
         )
         .map_err(StartError::configuration)?;
         let store = LocalStore::open(
@@ -86,6 +86,7 @@ impl Node {
         )
         .map_err(StartError::configuration)?;
         cache.check_replay().map_err(StartError::configuration)?;
+        clean_stop::clear(&folder)?;
         cache.connect(Arc::new(journal.clone()));
         let shared_store: Arc<dyn MetaStore> = Arc::new(store.clone());
 
@@ -282,11 +283,21 @@ impl Node {
         }
         self.incidents.flush().await;
         self.cache.close().await;
-        if let Err(error) = self.store.close().await {
+        let needs_journal = self.cache.oldest_needed().is_some();
+        let stored = self.store.close().await;
+        if let Err(error) = &stored {
             tracing::error!(%error, "closing the metadata store");
         }
         if let Err(error) = self.journal.close().await {
             tracing::error!(%error, "closing the journal");
+        }
+        let last = self.store.applied();
+        if stored.is_ok()
+            && !needs_journal
+            && self.journal.durable_lsn() == last
+            && let Err(error) = clean_stop::leave(&self.folder, last)
+        {
+            tracing::warn!(%error, "the next start needs the journal");
         }
         self.folder.withdraw_admin();
         left

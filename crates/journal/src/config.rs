@@ -1,5 +1,5 @@
-use crate::{JournalError, Lsn};
 use crate::layout::{BLOCK, RUN_HEADER, record_space};
+use crate::{JournalError, Lsn};
 
 /// Sizes and limits of a journal, in bytes.
 #[derive(Debug, Clone)]
@@ -79,7 +79,9 @@ impl JournalConfig {
             return fail("the capacity must hold at least three segments");
         }
         if record_space(self.max_record) > self.segment - RUN_HEADER {
-            return fail("the largest record does not fit a segment; enlarge segments or lower the record limit");
+            return fail(
+                "the largest record does not fit a segment; enlarge segments or lower the record limit",
+            );
         }
         if self.queue < record_space(self.max_record) {
             return fail("the queue must hold at least one record of the largest size");

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use environment::Environment;
 use seal::{NodeKey, SegmentKey};
 
+use crate::files::Files;
 use crate::layout::{RUN_HEADER, RunHeader};
-use crate::recovery::{Files, Recovery, Step, Walk};
+use crate::recovery::Recovery;
 use crate::segment::{Segment, SegmentFile};
 use crate::shared::State;
 use crate::space::Space;
+use crate::walk::{Step, Walk};
 use crate::{JournalConfig, JournalError};
 
 /// Finds out what a directory holds and where writing goes on.
