@@ -4,7 +4,8 @@ use bytes::Bytes;
 use seal::SegmentKey;
 
 use crate::layout::{
-    BATCH_HEAD, BLOCK, BatchHead, CHUNK, CHUNK_AAD, RECORD_LENGTHS, RUN_HEADER, RunHeader, record_aad, sealed_payload,
+    BATCH_HEAD, BLOCK, BatchHead, CHUNK, CHUNK_AAD, RECORD_LENGTHS, RUN_HEADER, RunHeader, record_aad,
+    sealed_payload,
 };
 use crate::sealing::TAG;
 use crate::segment::Segment;
@@ -60,7 +61,17 @@ impl Batch {
         first_lsn: Lsn,
     ) -> Batch {
         let length = BATCH_HEAD;
-        Batch { segment, run, key, start, number, first_lsn, length, records: Vec::new(), payloads: Vec::new() }
+        Batch {
+            segment,
+            run,
+            key,
+            start,
+            number,
+            first_lsn,
+            length,
+            records: Vec::new(),
+            payloads: Vec::new(),
+        }
     }
 
     /// First offset behind the batch and its padding.
@@ -94,8 +105,11 @@ impl Batch {
             .iter()
             .map(|Attachment { payload, .. }| {
                 // A segment is at most 1 GiB, so offsets and lengths fit 32 bits.
-                let place =
-                    PayloadRef { segment: self.segment.sequence, offset: at as u32, length: payload.len() as u32 };
+                let place = PayloadRef {
+                    segment: self.segment.sequence,
+                    offset: at as u32,
+                    length: payload.len() as u32,
+                };
                 if !payload.is_empty() {
                     self.payloads.push((place.offset, payload.clone()));
                 }

@@ -20,7 +20,9 @@ pub enum JournalError {
 
     /// A write or sync failed. The journal has stopped for good: after a failed sync nobody knows what is on the
     /// disk, and trying again would only hide the loss. Repair the disk, then restart the node.
-    #[error("journal: stopped after a failed write or sync: {cause}; nothing more is acknowledged until the node is restarted")]
+    #[error(
+        "journal: stopped after a failed write or sync: {cause}; nothing more is acknowledged until the node is restarted"
+    )]
     Failed {
         /// The first failure.
         cause: Arc<io::Error>,

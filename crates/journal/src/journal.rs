@@ -12,7 +12,10 @@ use crate::batch::{self, record_length};
 use crate::layout::record_space;
 use crate::open::open;
 use crate::shared::Shared;
-use crate::{Appended, JournalConfig, JournalError, Lsn, PayloadRef, Priority, Record, Recovery, Reservation, WriterKind};
+use crate::{
+    Appended, JournalConfig, JournalError, Lsn, PayloadRef, Priority, Record, Recovery, Reservation,
+    WriterKind,
+};
 
 /// The write-ahead journal of a node. Cheap to clone; closed, with everything written, when the last clone goes.
 ///
@@ -68,7 +71,8 @@ impl Journal {
     ) -> Result<(Journal, Recovery), JournalError> {
         config.check()?;
         let (state, recovery) = open(&environment, directory, node_key, &config)?;
-        let shared = Arc::new(Shared::new(environment, directory.to_owned(), node_key.clone(), config, state));
+        let shared =
+            Arc::new(Shared::new(environment, directory.to_owned(), node_key.clone(), config, state));
         let threads = Mutex::new(crate::writer::start(&shared)?);
         Ok((Journal { handle: Arc::new(Handle { shared, threads }) }, recovery))
     }

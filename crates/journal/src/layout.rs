@@ -106,7 +106,9 @@ impl RunHeader {
         let key = SegmentKey::derive(node, "journal", &salt);
         let mut sealed = [0; SEALED + TAG];
         sealed.copy_from_slice(&header[CLEAR..CHECKED]);
-        let Some(plain) = open_in_place(&key, at, &header[..CLEAR], &mut sealed) else { return Found::OtherKey };
+        let Some(plain) = open_in_place(&key, at, &header[..CLEAR], &mut sealed) else {
+            return Found::OtherKey;
+        };
         let header = RunHeader {
             segment_bytes: number(&header[16..]),
             segment: number(&header[24..]),
@@ -187,7 +189,10 @@ fn number(bytes: &[u8]) -> u64 {
 
 impl Found {
     /// The header, if there is one; an error when a newer version wrote it.
-    pub(crate) fn header(self, path: &std::path::Path) -> Result<Option<(RunHeader, SegmentKey)>, JournalError> {
+    pub(crate) fn header(
+        self,
+        path: &std::path::Path,
+    ) -> Result<Option<(RunHeader, SegmentKey)>, JournalError> {
         match self {
             Found::Header(header, key) => Ok(Some((header, key))),
             Found::Newer(found) => {

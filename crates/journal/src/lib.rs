@@ -97,6 +97,7 @@
 mod batch;
 mod config;
 mod error;
+mod files;
 mod journal;
 mod layout;
 mod open;
@@ -106,12 +107,15 @@ mod sealing;
 mod segment;
 mod shared;
 mod space;
+mod walk;
 mod writer;
 
 pub use config::{JournalConfig, WriterKind};
 pub use error::JournalError;
 pub use journal::{Journal, Usage};
-pub use record::{Appended, Attachment, Lsn, PayloadRef, Priority, Record, RecoveredAttachment, RecoveredRecord};
+pub use record::{
+    Appended, Attachment, Lsn, PayloadRef, Priority, Record, RecoveredAttachment, RecoveredRecord,
+};
 pub use recovery::Recovery;
 pub use space::Reservation;
 #[cfg(any(test, feature = "testing"))]

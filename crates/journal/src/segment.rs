@@ -22,7 +22,12 @@ pub(crate) struct SegmentFile {
 impl SegmentFile {
     /// Makes a file full of zeros that is durable, so that commits overwrite allocated blocks and never change
     /// the file's metadata.
-    pub(crate) fn create(disk: &dyn Disk, directory: &Path, index: u64, bytes: u64) -> io::Result<SegmentFile> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        index: u64,
+        bytes: u64,
+    ) -> io::Result<SegmentFile> {
         const PIECE: usize = 1 << 20;
         let path = directory.join(format!("segment-{index:08}.journal"));
         let file: Arc<dyn DiskFile> = disk.open(&path, true)?.into();
@@ -107,7 +112,10 @@ impl Segment {
         for start in (0..data.len()).step_by(STRIDE as usize) {
             let end = data.len().min(start + STRIDE as usize);
             if open_in_place(&key, offset, CHUNK_AAD, &mut data[start..end]).is_none() {
-                return Err(JournalError::DamagedPayload { place, what: "the authentication tag of a chunk" });
+                return Err(JournalError::DamagedPayload {
+                    place,
+                    what: "the authentication tag of a chunk",
+                });
             }
             data.copy_within(start..end - TAG, out);
             out += end - TAG - start;

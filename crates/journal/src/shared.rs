@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use environment::Environment;
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::{Notify, oneshot, watch};
 use seal::{NodeKey, SegmentKey};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::batch::{Batch, record_length};
 use crate::layout::{BATCH_HEAD, RUN_HEADER, RunHeader, record_space};

@@ -215,8 +215,12 @@ impl Disk for MemoryDisk {
         let mut state = self.state.lock();
         state.operate()?;
         let inside = |name: &PathBuf| name.parent() == Some(path);
-        let current: Vec<_> =
-            state.names.iter().filter(|(name, _)| inside(name)).map(|(name, &file)| (name.clone(), file)).collect();
+        let current: Vec<_> = state
+            .names
+            .iter()
+            .filter(|(name, _)| inside(name))
+            .map(|(name, &file)| (name.clone(), file))
+            .collect();
         state.durable_names.retain(|name, _| !inside(name));
         state.durable_names.extend(current);
         Ok(())
@@ -243,7 +247,8 @@ impl DiskFile for MemoryFile {
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         let state = self.disk.state.lock();
         let bytes = &state.files[self.file].current;
-        let bytes = bytes.get(offset as usize..offset as usize + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes =
+            bytes.get(offset as usize..offset as usize + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         Ok(())
     }

@@ -11,7 +11,8 @@ use seal::NodeKey;
 
 use crate::testing::MemoryDisk;
 use crate::{
-    Appended, Attachment, Journal, JournalConfig, JournalError, Lsn, Priority, Record, RecoveredRecord, WriterKind,
+    Appended, Attachment, Journal, JournalConfig, JournalError, Lsn, Priority, Record, RecoveredRecord,
+    WriterKind,
 };
 
 const DIRECTORY: &str = "/journal";
@@ -43,7 +44,10 @@ fn record(name: u64, body: usize, payloads: &[usize]) -> Record {
     let attachments = payloads
         .iter()
         .enumerate()
-        .map(|(index, &length)| Attachment { descriptor: fill(index as u64, 9), payload: fill(100 + index as u64, length) })
+        .map(|(index, &length)| Attachment {
+            descriptor: fill(index as u64, 9),
+            payload: fill(100 + index as u64, length),
+        })
         .collect();
     Record { body: fill(3, body), attachments }
 }
@@ -100,7 +104,9 @@ async fn part_of_a_payload_of_many_chunks_reads_as_that_part() {
     let payload = record.attachments[0].payload.clone();
     let appended = append(&journal, record).await.unwrap();
     for when in ["queued", "on the disk"] {
-        for (from, length) in [(0, 300_000), (0, 1), (65_535, 2), (65_536, 65_536), (100_000, 150_000), (299_999, 1), (5, 0)] {
+        for (from, length) in
+            [(0, 300_000), (0, 1), (65_535, 2), (65_536, 65_536), (100_000, 150_000), (299_999, 1), (5, 0)]
+        {
             let part = journal.read_range(appended.refs[0], from, length).await.unwrap();
             assert_eq!(part, payload[from as usize..(from + length) as usize], "{when} {from} {length}");
         }
@@ -161,7 +167,8 @@ async fn a_newer_format_is_refused() {
 fn the_thread_serves_many_waiters_and_writes_everything_before_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let config = JournalConfig::small(4 << 20);
-    let open = || Journal::open(environment::Environment::real(), folder.path(), &key(), config.clone()).unwrap();
+    let open =
+        || Journal::open(environment::Environment::real(), folder.path(), &key(), config.clone()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let (journal, _) = open();
     let tasks: Vec<_> = (0..16)

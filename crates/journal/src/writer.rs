@@ -218,7 +218,8 @@ impl Shared {
                 state.next_file += 1;
                 state.next_file
             };
-            let made = SegmentFile::create(&*self.environment.disk, &self.directory, index, self.config.segment);
+            let made =
+                SegmentFile::create(&*self.environment.disk, &self.directory, index, self.config.segment);
             match made {
                 Ok(file) => {
                     let mut state = self.state.lock();

@@ -18,8 +18,10 @@ fn open(directory: &std::path::Path) -> LocalStore {
     let environment = Environment::real();
     let key = NodeKey::from_bytes([7; 32]);
     let config = JournalConfig { capacity: 1 << 30, ..JournalConfig::default() };
-    let (journal, recovery) = Journal::open(environment.clone(), &directory.join("journal"), &key, config).unwrap();
-    LocalStore::open(environment, directory, LocalConfig::default(), journal, recovery, Arc::new(NoObserver)).unwrap()
+    let (journal, recovery) =
+        Journal::open(environment.clone(), &directory.join("journal"), &key, config).unwrap();
+    LocalStore::open(environment, directory, LocalConfig::default(), journal, recovery, Arc::new(NoObserver))
+        .unwrap()
 }
 
 fn key(number: u64) -> Bytes {
@@ -27,7 +29,13 @@ fn key(number: u64) -> Bytes {
 }
 
 /// Runs `tasks` times `steps` transactions of `writes` rows of 150 bytes; latencies of the commits in microseconds.
-async fn commits(store: &LocalStore, tasks: u64, seconds: u64, writes: u64, payload: usize) -> (f64, Vec<u128>) {
+async fn commits(
+    store: &LocalStore,
+    tasks: u64,
+    seconds: u64,
+    writes: u64,
+    payload: usize,
+) -> (f64, Vec<u128>) {
     let begun = Instant::now();
     let until = Duration::from_secs(seconds);
     let payload = Bytes::from(vec![3; payload]);
@@ -48,7 +56,10 @@ async fn commits(store: &LocalStore, tasks: u64, seconds: u64, writes: u64, payl
                         transaction.put(key, Bytes::from(vec![step as u8; 150]));
                     }
                     if !payload.is_empty() {
-                        transaction.attach(Attachment { descriptor: Bytes::from_static(b"data"), payload: payload.clone() });
+                        transaction.attach(Attachment {
+                            descriptor: Bytes::from_static(b"data"),
+                            payload: payload.clone(),
+                        });
                     }
                     match transaction.commit(Priority::Client).await {
                         Ok(committed) => committed.durable().await.unwrap(),
@@ -101,7 +112,8 @@ async fn reads(store: &LocalStore, what: &str) {
 
 #[tokio::main]
 async fn main() {
-    let folder = std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("kurma-throughput"), PathBuf::from);
+    let folder =
+        std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("kurma-throughput"), PathBuf::from);
     let _ = std::fs::remove_dir_all(&folder);
     let store = open(&folder);
     let begun = Instant::now();

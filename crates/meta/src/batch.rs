@@ -11,8 +11,11 @@ const FORMAT: u8 = 1;
 ///
 /// `1`, number of writes 4, then for each: key length 2, value length 4 (all ones: the key is removed), key, value.
 /// Numbers are big-endian.
-pub(crate) fn encode<'a>(writes: impl ExactSizeIterator<Item = (&'a Bytes, &'a Option<Bytes>)> + Clone) -> Bytes {
-    let length = |(key, value): (&Bytes, &Option<Bytes>)| 6 + key.len() + value.as_ref().map_or(0, Bytes::len);
+pub(crate) fn encode<'a>(
+    writes: impl ExactSizeIterator<Item = (&'a Bytes, &'a Option<Bytes>)> + Clone,
+) -> Bytes {
+    let length =
+        |(key, value): (&Bytes, &Option<Bytes>)| 6 + key.len() + value.as_ref().map_or(0, Bytes::len);
     let mut out = BytesMut::with_capacity(5 + writes.clone().map(length).sum::<usize>());
     out.extend_from_slice(&[FORMAT]);
     out.extend_from_slice(&(writes.len() as u32).to_be_bytes());

@@ -406,7 +406,9 @@ async fn concurrent_transfers_keep_the_sum(store: Arc<dyn MetaStore>) {
         tasks.push(tokio::spawn(async move {
             for _ in 0..100 {
                 let mut reader = begin(&*store).await;
-                let Ok(rows) = reader.scan(Scan { start: b"account", end: b"b", guard: None, limit: 100 }).await else {
+                let Ok(rows) =
+                    reader.scan(Scan { start: b"account", end: b"b", guard: None, limit: 100 }).await
+                else {
                     continue;
                 };
                 tokio::task::yield_now().await;

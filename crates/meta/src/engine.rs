@@ -20,7 +20,12 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Applies writes in their order and remembers that everything up to `up_to` is applied, all or none.
     /// With `durable` this and all before it survives a crash.
-    fn apply(&self, writes: &mut dyn Iterator<Item = &Write>, up_to: Lsn, durable: bool) -> Result<(), MetaError>;
+    fn apply(
+        &self,
+        writes: &mut dyn Iterator<Item = &Write>,
+        up_to: Lsn,
+        durable: bool,
+    ) -> Result<(), MetaError>;
 
     /// Lets go of the file: nothing touches it afterwards, and all calls fail.
     fn close(&self);
@@ -32,5 +37,10 @@ pub(crate) trait View: Send + Sync {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, MetaError>;
 
     /// Visits the rows from `start` (included) to `end` (excluded) in ascending order until `visit` returns false.
-    fn scan(&self, start: &[u8], end: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<(), MetaError>;
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), MetaError>;
 }

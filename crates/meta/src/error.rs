@@ -60,7 +60,9 @@ pub enum MetaError {
     },
 
     /// The engine's file and the journal do not belong together.
-    #[error("metadata: the store has applied transactions up to {applied:?}, the journal {journal}; both must come from the same moment: restore them together")]
+    #[error(
+        "metadata: the store has applied transactions up to {applied:?}, the journal {journal}; both must come from the same moment: restore them together"
+    )]
     Apart {
         /// The last transaction that the engine's file holds.
         applied: Lsn,

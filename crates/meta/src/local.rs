@@ -175,7 +175,12 @@ impl LocalStore {
             what: "making the directory",
             cause: format!("{}: {cause}", directory.display()),
         })?;
-        let engine = RedbEngine::open(&environment, &directory.join("metadata.redb"), journal.node_key(), config.cache)?;
+        let engine = RedbEngine::open(
+            &environment,
+            &directory.join("metadata.redb"),
+            journal.node_key(),
+            config.cache,
+        )?;
         let last = Lsn(recovery.next_lsn().0 - 1);
         replay(&engine, recovery, &*observer)?;
         let overlay = Overlay::new(engine.view()?, last);
@@ -270,7 +275,10 @@ fn replay(engine: &dyn Engine, recovery: Recovery, observer: &dyn CommitObserver
     for record in recovery {
         let record = record?;
         if expected.is_none() && record.lsn > applied.next() {
-            return Err(MetaError::Apart { applied, journal: format!("begins with record {}", record.lsn.0) });
+            return Err(MetaError::Apart {
+                applied,
+                journal: format!("begins with record {}", record.lsn.0),
+            });
         }
         expected = Some(record.lsn.next());
         if record.lsn > applied {
@@ -280,7 +288,8 @@ fn replay(engine: &dyn Engine, recovery: Recovery, observer: &dyn CommitObserver
         }
         if !record.attachments.is_empty() {
             let attachments = record.attachments.into_iter();
-            let attachments = attachments.map(|a| ReplayedAttachment { descriptor: a.descriptor, place: a.place });
+            let attachments =
+                attachments.map(|a| ReplayedAttachment { descriptor: a.descriptor, place: a.place });
             observer.replay(record.lsn, attachments.collect());
         }
         if bytes > REPLAY_BYTES {

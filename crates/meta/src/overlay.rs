@@ -43,7 +43,12 @@ impl Overlay {
     }
 
     /// The engine's view now has all writes up to `applied`, among them `writes`.
-    pub(crate) fn applied<'a>(&self, view: Arc<dyn View>, applied: Lsn, writes: impl Iterator<Item = &'a Write>) {
+    pub(crate) fn applied<'a>(
+        &self,
+        view: Arc<dyn View>,
+        applied: Lsn,
+        writes: impl Iterator<Item = &'a Write>,
+    ) {
         let old = {
             let mut layers = self.lock.write();
             layers.viewed = applied;

@@ -70,14 +70,15 @@ impl RedbEngine {
     ) -> Result<Database, MetaError> {
         let file = environment.disk.open(path, create);
         let file = file.map_err(|cause| failed("opening the file")(cause.into()))?;
-        let file = SealedFile::open(file, node_key, &*environment.entropy).map_err(|refused| match refused {
-            Refused::Io(cause) => failed("opening the file")(cause.into()),
-            Refused::WrongKey => MetaError::WrongKey { path: path.to_owned() },
-            Refused::NotOurs => MetaError::NotAStore { path: path.to_owned() },
-            Refused::Newer(found) => {
-                MetaError::NewerFormat { path: path.to_owned(), found: found.into(), known: FORMAT }
-            }
-        })?;
+        let file =
+            SealedFile::open(file, node_key, &*environment.entropy).map_err(|refused| match refused {
+                Refused::Io(cause) => failed("opening the file")(cause.into()),
+                Refused::WrongKey => MetaError::WrongKey { path: path.to_owned() },
+                Refused::NotOurs => MetaError::NotAStore { path: path.to_owned() },
+                Refused::Newer(found) => {
+                    MetaError::NewerFormat { path: path.to_owned(), found: found.into(), known: FORMAT }
+                }
+            })?;
         let database = Database::builder()
             .set_cache_size(cache)
             .create_with_backend(SharedFile(file.clone()))
@@ -149,7 +150,12 @@ impl Engine for RedbEngine {
         Ok(Arc::new(RedbEngine::try_view(database).map_err(failed("opening a view"))?))
     }
 
-    fn apply(&self, writes: &mut dyn Iterator<Item = &Write>, up_to: Lsn, durable: bool) -> Result<(), MetaError> {
+    fn apply(
+        &self,
+        writes: &mut dyn Iterator<Item = &Write>,
+        up_to: Lsn,
+        durable: bool,
+    ) -> Result<(), MetaError> {
         let database = self.database.lock();
         let database = database.as_ref().ok_or(MetaError::Closed)?;
         RedbEngine::try_apply(database, writes, up_to, durable).map_err(failed("applying transactions"))?;
@@ -173,7 +179,12 @@ impl View for RedbView {
         Ok(value.map(|value| Bytes::copy_from_slice(value.value())))
     }
 
-    fn scan(&self, start: &[u8], end: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<(), MetaError> {
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), MetaError> {
         if start >= end {
             return Ok(());
         }

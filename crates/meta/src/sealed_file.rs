@@ -121,7 +121,10 @@ impl SealedFile {
         if others.len() >= KEPT_KEYS && !others.contains_key(&salt) {
             others.clear();
         }
-        others.entry(salt).or_insert_with(|| Arc::new(SegmentKey::derive(&self.node_key, PURPOSE, &salt))).clone()
+        others
+            .entry(salt)
+            .or_insert_with(|| Arc::new(SegmentKey::derive(&self.node_key, PURPOSE, &salt)))
+            .clone()
     }
 
     /// Appends the sealed form of a page to `out`.
@@ -156,7 +159,9 @@ impl SealedFile {
         };
         if opened.is_err() {
             if self.strict.load(Ordering::Acquire) {
-                let what = format!("page {page} does not verify: the file is damaged, or was changed by somebody else");
+                let what = format!(
+                    "page {page} does not verify: the file is damaged, or was changed by somebody else"
+                );
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
             out.fill(0);
@@ -229,7 +234,10 @@ impl StorageBackend for SealedFile {
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         if !length.is_multiple_of(PAGE) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the engine's file has whole pages only"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the engine's file has whole pages only",
+            ));
         }
         let physical = match length / PAGE {
             0 => PAGE,

@@ -19,7 +19,12 @@ impl Snapshot for LocalSnapshot {
         self.lsn
     }
 
-    async fn rows(&mut self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<(Bytes, Bytes)>, MetaError> {
+    async fn rows(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, MetaError> {
         let mut rows = Vec::new();
         if limit > 0 {
             self.view.scan(start, end, &mut |key, value| {

@@ -44,7 +44,12 @@ pub trait Snapshot: Send {
     fn lsn(&self) -> Lsn;
 
     /// At most `limit` rows from `start` (included) to `end` (excluded), ascending.
-    async fn rows(&mut self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<(Bytes, Bytes)>, MetaError>;
+    async fn rows(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, MetaError>;
 }
 
 /// A range to read, in ascending order of keys.

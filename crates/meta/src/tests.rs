@@ -33,7 +33,8 @@ fn journal_config() -> JournalConfig {
 fn try_open(disk: &MemoryDisk, observer: Arc<dyn CommitObserver>) -> Result<LocalStore, MetaError> {
     let environment = disk.environment();
     let key = NodeKey::from_bytes([7; 32]);
-    let (journal, recovery) = Journal::open(environment.clone(), Path::new("/journal"), &key, journal_config())?;
+    let (journal, recovery) =
+        Journal::open(environment.clone(), Path::new("/journal"), &key, journal_config())?;
     LocalStore::open(environment, Path::new("/meta"), config(), journal, recovery, observer)
 }
 
@@ -63,7 +64,8 @@ async fn the_embedded_store_keeps_the_contract_on_many_threads_and_a_real_disk()
         let (journal, recovery) =
             Journal::open(environment.clone(), &directory.join("journal"), &key, journal_config).unwrap();
         let config = LocalConfig { inline: false, ..config() };
-        let store = LocalStore::open(environment, &directory, config, journal, recovery, Arc::new(NoObserver));
+        let store =
+            LocalStore::open(environment, &directory, config, journal, recovery, Arc::new(NoObserver));
         Arc::new(store.unwrap()) as Arc<dyn MetaStore>
     })
     .await;

@@ -178,7 +178,8 @@ impl LocalTransaction {
     fn publish(self, record: Record, reservation: Reservation) -> Result<Committed, MetaError> {
         let shared = &*self.shared;
         let written: Vec<Slot> = self.writes.keys().map(|key| shared.versions.slot(key)).collect();
-        let writes: Vec<Write> = self.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let writes: Vec<Write> =
+            self.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
 
         let mut queue = shared.queue.lock();
         if !self.holds() {
@@ -193,7 +194,11 @@ impl LocalTransaction {
             .attachments
             .into_iter()
             .zip(appended.refs)
-            .map(|(Attachment { descriptor, payload }, place)| PublishedAttachment { descriptor, payload, place })
+            .map(|(Attachment { descriptor, payload }, place)| PublishedAttachment {
+                descriptor,
+                payload,
+                place,
+            })
             .collect();
         {
             let mut layers = shared.overlay.write();
@@ -281,7 +286,8 @@ impl Transaction for LocalTransaction {
             return self.commit_reads();
         }
         self.check_size()?;
-        let record = Record { body: batch::encode(self.writes.iter()), attachments: self.attachments.clone() };
+        let record =
+            Record { body: batch::encode(self.writes.iter()), attachments: self.attachments.clone() };
         let space = Journal::space_of(&record);
         let shared = self.shared.clone();
         let limit = shared.journal.max_record();

@@ -15,7 +15,9 @@ use bytes::Bytes;
 use environment::Environment;
 use environment::failpoint::POINTS;
 use journal::{Attachment, Journal, JournalConfig, Lsn, PayloadRef, Priority};
-use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore, Mode, PublishedAttachment, ReplayedAttachment};
+use meta::{
+    CommitObserver, LocalConfig, LocalStore, MetaStore, Mode, PublishedAttachment, ReplayedAttachment,
+};
 use parking_lot::Mutex;
 use seal::NodeKey;
 
@@ -48,10 +50,12 @@ fn open(directory: &Path) -> (LocalStore, Arc<Recent>) {
     let environment = Environment::real();
     let key = NodeKey::from_bytes([7; 32]);
     let config = JournalConfig::small(2 << 20);
-    let (journal, recovery) = Journal::open(environment.clone(), &directory.join("journal"), &key, config).unwrap();
+    let (journal, recovery) =
+        Journal::open(environment.clone(), &directory.join("journal"), &key, config).unwrap();
     let observer = Arc::new(Recent::default());
     let config = LocalConfig { checkpoint_bytes: 64 << 10, cache: 4 << 20, ..LocalConfig::default() };
-    let store = LocalStore::open(environment, directory, config, journal, recovery, observer.clone()).unwrap();
+    let store =
+        LocalStore::open(environment, directory, config, journal, recovery, observer.clone()).unwrap();
     (store, observer)
 }
 
@@ -124,7 +128,10 @@ async fn check(directory: &Path, told: &mut BTreeMap<u8, u64>, what: &str) {
     for task in 0..TASKS {
         let told = told.entry(task).or_default();
         let found = count(&store, task).await;
-        assert!(found == *told || found == *told + 1, "{what}: task {task} was told {told}, {found} is there");
+        assert!(
+            found == *told || found == *told + 1,
+            "{what}: task {task} was told {told}, {found} is there"
+        );
         *told = found;
     }
     let replayed = observer.replayed.lock().clone();
@@ -143,8 +150,11 @@ async fn check(directory: &Path, told: &mut BTreeMap<u8, u64>, what: &str) {
 fn whatever_was_acknowledged_is_there_after_a_kill_at_any_point() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let points: Vec<_> =
-        POINTS.iter().map(|point| point.0).filter(|name| name.starts_with("journal.") || name.starts_with("meta.")).collect();
+    let points: Vec<_> = POINTS
+        .iter()
+        .map(|point| point.0)
+        .filter(|name| name.starts_with("journal.") || name.starts_with("meta."))
+        .collect();
     assert!(points.len() >= 8);
     let mut told = BTreeMap::new();
     for pass in [1, 3, 20] {

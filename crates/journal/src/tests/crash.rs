@@ -6,7 +6,10 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Append { body: usize, payloads: Vec<usize> },
+    Append {
+        body: usize,
+        payloads: Vec<usize>,
+    },
     /// Waits until everything is durable.
     Flush,
     /// Lets the writer run for a moment.

@@ -46,7 +46,8 @@ async fn a_flipped_bit_in_the_last_batch_looks_torn_unless_the_journal_was_close
     let disk = MemoryDisk::new();
     let places = filled(&disk, 5).await;
     let (segment, payload) = places[4];
-    let flip = |disk: &MemoryDisk| disk.damage(&file_of(disk, segment), |bytes| bytes[payload as usize - 50] ^= 1);
+    let flip =
+        |disk: &MemoryDisk| disk.damage(&file_of(disk, segment), |bytes| bytes[payload as usize - 50] ^= 1);
     let torn = disk.kill();
     flip(&torn);
     assert_eq!(lsns(&open(&torn).1), [1, 2, 3, 4]);

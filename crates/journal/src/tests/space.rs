@@ -8,7 +8,8 @@ async fn fill(journal: &Journal) -> Lsn {
     let mut last = Lsn::ZERO;
     loop {
         let record = record(last.0, 100, &[5000]);
-        let Some(reservation) = try_reserve(journal, Journal::space_of(&record), Priority::Client).await else {
+        let Some(reservation) = try_reserve(journal, Journal::space_of(&record), Priority::Client).await
+        else {
             return last;
         };
         last = journal.append(record, reservation).unwrap().lsn;
@@ -119,14 +120,16 @@ async fn a_dropped_or_abandoned_reservation_gives_its_space_back() {
 #[tokio::test]
 async fn the_queue_in_memory_is_bounded() {
     let disk = MemoryDisk::new();
-    let config = JournalConfig { queue: 128 << 10, writer: WriterKind::Task, ..JournalConfig::small(4 << 20) };
+    let config =
+        JournalConfig { queue: 128 << 10, writer: WriterKind::Task, ..JournalConfig::small(4 << 20) };
     let (journal, _) = Journal::open(disk.environment(), Path::new(DIRECTORY), &key(), config).unwrap();
     let mut queued = 0;
     // Nothing is written while this task does not yield.
     while queued < 64 {
         let record = record(queued, 10, &[8000]);
         let mut reserve = std::pin::pin!(journal.reserve(Journal::space_of(&record), Priority::Client));
-        let polled = std::future::poll_fn(|context| std::task::Poll::Ready(reserve.as_mut().poll(context))).await;
+        let polled =
+            std::future::poll_fn(|context| std::task::Poll::Ready(reserve.as_mut().poll(context))).await;
         let std::task::Poll::Ready(reservation) = polled else { break };
         let _ = journal.append(record, reservation.unwrap()).unwrap();
         queued += 1;

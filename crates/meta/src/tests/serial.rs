@@ -48,7 +48,11 @@ impl Trace {
 
 const GUARD: &[u8] = &[200];
 
-async fn run(store: &LocalStore, program: &[Operation], name: u64) -> Result<(Option<Lsn>, Trace), MetaError> {
+async fn run(
+    store: &LocalStore,
+    program: &[Operation],
+    name: u64,
+) -> Result<(Option<Lsn>, Trace), MetaError> {
     let mut transaction = store.begin(Mode::Optimistic).await?;
     let mut trace = Trace { digest: name, ..Trace::default() };
     for operation in program {
@@ -83,7 +87,9 @@ fn run_alone(map: &mut BTreeMap<Vec<u8>, Vec<u8>>, program: &[Operation], name: 
     for operation in program {
         match operation {
             Operation::Get(key) => {
-                trace.see(map.get_key_value(&vec![*key]).map(|(k, v)| (k.clone(), v.clone())).into_iter().collect());
+                trace.see(
+                    map.get_key_value(&vec![*key]).map(|(k, v)| (k.clone(), v.clone())).into_iter().collect(),
+                );
             }
             Operation::Scan(start, end, limit) => {
                 let rows = map.iter().filter(|(key, _)| (*start..*end).contains(&key[0])).take(*limit);
@@ -148,7 +154,8 @@ proptest! {
 
 #[test]
 fn transactions_on_many_threads_equal_a_serial_run() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     use Operation::*;
     let mixes = [
         vec![Get(0), Get(1), Yield, Put(0), Put(2)],
@@ -157,6 +164,7 @@ fn transactions_on_many_threads_equal_a_serial_run() {
         vec![Delete(0), Get(4), Put(4)],
         vec![Scan(2, 6, 3), Yield, Get(0), Put(0)],
     ];
-    let programs = (0..8).map(|task| (0..200).map(|step| mixes[(task * 3 + step) % 5].clone()).collect()).collect();
+    let programs =
+        (0..8).map(|task| (0..200).map(|step| mixes[(task * 3 + step) % 5].clone()).collect()).collect();
     runtime.block_on(check(programs, true));
 }
