@@ -5,6 +5,7 @@ use meta::MetaError;
 use seal::OpenError;
 
 use crate::row::BadRow;
+use crate::volume::Superseded;
 
 /// What can go wrong with volumes, apart from what [`FsError`] tells the users of files.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +83,11 @@ impl From<VolumeError> for FsError {
     fn from(error: VolumeError) -> FsError {
         match error {
             VolumeError::Meta(MetaError::Conflict) => FsError::Conflict,
-            VolumeError::Cache(CacheError::Load { .. }) => FsError::Unavailable(error.to_string()),
+            // A block that others keep rewriting. What the clouds do not give is an error: a client that is asked to
+            // come again would hang for as long as they are away.
+            VolumeError::Cache(CacheError::Load { ref cause, .. }) if cause.is::<Superseded>() => {
+                FsError::Unavailable(error.to_string())
+            }
             other => FsError::Io(other.to_string()),
         }
     }
