@@ -42,9 +42,9 @@ impl BlockLoader for Clouds {
     }
 }
 
-fn open(disk: &ImageDisk) -> Result<Cache, cache::CacheError> {
+fn open(disk: &ImageDisk, process: u32) -> Result<Cache, cache::CacheError> {
     let config = CacheConfig { memory: 16 << 20, disk: 4 << 20, ..CacheConfig::new(PathBuf::from("/cache")) };
-    let environment = environment(&HandClock::new(), Arc::new(disk.clone()));
+    let environment = environment(&HandClock::new(), Arc::new(disk.clone()), process);
     Cache::open(&config, &environment, NodeKey::from_bytes([7; 32]))
 }
 
@@ -53,8 +53,8 @@ fn image() -> &'static Image {
     IMAGE.get_or_init(|| {
         block_on(async {
             let disk = ImageDisk::default();
-            for half in [0..FILES / 2, FILES / 2..FILES] {
-                let cache = open(&disk).unwrap();
+            for (process, half) in [(1, 0..FILES / 2), (2, FILES / 2..FILES)] {
+                let cache = open(&disk, process).unwrap();
                 for number in half {
                     cache.insert(file(number), BLOCK, VERSION, content(file(number)));
                 }
@@ -72,7 +72,7 @@ pub(crate) fn regions(data: &[u8]) {
     while damage(&mut image, &mut tape) {}
     let disk = ImageDisk::new(image);
     block_on(async {
-        let Ok(cache) = open(&disk) else { return };
+        let Ok(cache) = open(&disk, 3) else { return };
         let clouds: Arc<dyn BlockLoader> = Arc::new(Clouds);
         for file in (0..FILES).map(file) {
             let read = cache.stored_block(file, shift(), BLOCK, VERSION, &clouds).await.unwrap();

@@ -32,8 +32,8 @@ fn record(lsn: u64) -> Record {
     Record { body: Bytes::from(vec![lsn as u8; (lsn as usize * 331) % 2000]), attachments }
 }
 
-fn open(disk: &ImageDisk) -> Result<(Journal, Vec<RecoveredRecord>), JournalError> {
-    let environment = environment(&HandClock::new(), Arc::new(disk.clone()));
+fn open(disk: &ImageDisk, process: u32) -> Result<(Journal, Vec<RecoveredRecord>), JournalError> {
+    let environment = environment(&HandClock::new(), Arc::new(disk.clone()), process);
     let key = NodeKey::from_bytes([7; 32]);
     let (journal, recovery) = Journal::open(environment, Path::new(DIRECTORY), &key, config())?;
     Ok((journal, recovery.collect::<Result<_, _>>()?))
@@ -53,14 +53,14 @@ fn images() -> &'static [Image] {
     IMAGES.get_or_init(|| {
         block_on(async {
             let disk = ImageDisk::default();
-            let (journal, _) = open(&disk).unwrap();
+            let (journal, _) = open(&disk, 1).unwrap();
             for lsn in 1..=RECORDS {
                 append(&journal, lsn).await.unwrap();
             }
             let killed = disk.image();
             journal.close().await.unwrap();
             let closed = disk.image();
-            let (journal, _) = open(&disk).unwrap();
+            let (journal, _) = open(&disk, 2).unwrap();
             append(&journal, RECORDS + 1).await.unwrap();
             journal.release(Lsn(9));
             append(&journal, RECORDS + 2).await.unwrap();
@@ -78,7 +78,7 @@ pub(crate) fn recovery(data: &[u8]) {
     while damage(&mut image, &mut tape) {}
     let disk = ImageDisk::new(image);
     block_on(async {
-        let Ok((journal, found)) = open(&disk) else { return };
+        let Ok((journal, found)) = open(&disk, 3) else { return };
         let numbers: Vec<u64> = found.iter().map(|record| record.lsn.0).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "gaps between {numbers:?}");
         for found in &found {
@@ -96,7 +96,7 @@ pub(crate) fn recovery(data: &[u8]) {
         append(&journal, last + 1).await.unwrap();
         journal.close().await.unwrap();
         drop(journal);
-        let (journal, again) = open(&disk).unwrap();
+        let (journal, again) = open(&disk, 4).unwrap();
         assert_eq!(again.last().map(|record| record.lsn.0), Some(last + 1));
         journal.close().await.unwrap();
     });

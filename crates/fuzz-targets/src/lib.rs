@@ -44,103 +44,102 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Longer inputs only make it slower.
     pub max_len: usize,
-    /// How many changed seeds one run of the tests tries: about a second's worth without optimization.
+    /// How many changed seeds one run of the tests tries: about a second's worth.
     pub cases: u32,
 }
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    Target { name: "xdr", run: wire::xdr, seeds: wire::xdr_seeds, max_len: 512, cases: 4000 },
+    Target { name: "xdr", run: wire::xdr, seeds: wire::xdr_seeds, max_len: 512, cases: 20000 },
     Target {
         name: "nfs_request",
         run: wire::request,
         seeds: wire::request_seeds,
         max_len: 1024,
-        cases: 4000,
+        cases: 20000,
     },
-    Target { name: "nfs_reply", run: wire::reply, seeds: wire::reply_seeds, max_len: 1024, cases: 4000 },
+    Target { name: "nfs_reply", run: wire::reply, seeds: wire::reply_seeds, max_len: 1024, cases: 20000 },
     Target {
         name: "nfs_callback",
         run: wire::callback,
         seeds: wire::callback_seeds,
         max_len: 1024,
-        cases: 4000,
+        cases: 20000,
     },
     Target {
         name: "nfs_attributes",
         run: wire::attributes,
         seeds: wire::attribute_seeds,
         max_len: 512,
-        cases: 4000,
+        cases: 20000,
     },
-    Target { name: "rpc", run: rpc::connection, seeds: rpc::seeds, max_len: 4096, cases: 1000 },
+    Target { name: "rpc", run: rpc::connection, seeds: rpc::seeds, max_len: 4096, cases: 5000 },
     Target {
         name: "server_request",
         run: server::request,
         seeds: server::request_seeds,
         max_len: 2048,
-        cases: 300,
+        cases: 1500,
     },
     Target {
         name: "server_history",
         run: server::history,
         seeds: server::history_seeds,
         max_len: 512,
-        cases: 200,
+        cases: 1000,
     },
     Target {
         name: "sealed_block",
         run: sealed::block,
         seeds: sealed::block_seeds,
         max_len: 1024,
-        cases: 2000,
+        cases: 10000,
     },
     Target {
         name: "fragments",
         run: sealed::fragments,
         seeds: sealed::fragment_seeds,
         max_len: 1024,
-        cases: 2000,
+        cases: 5000,
     },
-    Target { name: "wrapped_keys", run: sealed::keys, seeds: sealed::key_seeds, max_len: 256, cases: 500 },
+    Target { name: "wrapped_keys", run: sealed::keys, seeds: sealed::key_seeds, max_len: 256, cases: 5000 },
     Target {
         name: "key_file",
         run: sealed::key_file,
         seeds: sealed::key_file_seeds,
         max_len: 1024,
-        cases: 1000,
+        cases: 10000,
     },
     Target {
         name: "journal",
         run: journal_image::recovery,
         seeds: journal_image::seeds,
         max_len: 64,
-        cases: 150,
+        cases: 1000,
     },
     Target {
         name: "cache_disk",
         run: cache_image::regions,
         seeds: cache_image::seeds,
         max_len: 64,
-        cases: 150,
+        cases: 1000,
     },
     Target {
         name: "data_op",
         run: cache_image::data_op,
         seeds: cache_image::data_op_seeds,
         max_len: 128,
-        cases: 4000,
+        cases: 20000,
     },
     Target {
         name: "cloud_listing",
         run: listing::directory,
         seeds: listing::seeds,
         max_len: 256,
-        cases: 100,
+        cases: 150,
     },
-    #[cfg(feature = "gateway")]
-    Target { name: "config", run: text::config, seeds: text::config_seeds, max_len: 2048, cases: 400 },
-    Target { name: "text", run: text::values, seeds: text::value_seeds, max_len: 256, cases: 4000 },
+    Target { name: "config", run: text::config, seeds: text::config_seeds, max_len: 2048, cases: 2000 },
+    Target { name: "text", run: text::values, seeds: text::value_seeds, max_len: 256, cases: 10000 },
 ];
 
 /// The target of this name.

@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cloud::{Cloud, ObjectName};
-use environment::{Environment, LocalDisk};
+use environment::LocalDisk;
 
-use crate::machine::{Counted, HandClock, block_on};
+use crate::machine::{HandClock, block_on, environment};
 
 /// Most files that one run makes.
 const FILES: usize = 8;
@@ -19,11 +20,7 @@ pub(crate) fn directory(data: &[u8]) {
     let after = lines.next().and_then(|line| ObjectName::new(std::str::from_utf8(line).ok()?).ok());
     let root = tempfile::tempdir().unwrap();
     block_on(async {
-        let environment = Environment {
-            clock: HandClock::new(),
-            entropy: std::sync::Arc::new(Counted::default()),
-            disk: std::sync::Arc::new(LocalDisk),
-        };
+        let environment = environment(&HandClock::new(), Arc::new(LocalDisk), 1);
         let cloud = cloud::dir::Dir::open(&environment, "cloud", root.path(), 4).await.unwrap();
         let left: Vec<PathBuf> = lines.take(FILES).filter_map(|line| leave(root.path(), line)).collect();
         let listed = cloud.list(&prefix, after.as_ref(), 100).await.unwrap();

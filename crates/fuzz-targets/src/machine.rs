@@ -57,9 +57,16 @@ impl Clock for HandClock {
     }
 }
 
-/// Randomness that is the same every time.
+/// Randomness that is the same every time; differs by where it begins.
 #[derive(Default)]
 pub(crate) struct Counted(AtomicU64);
+
+impl Counted {
+    /// The randomness of process number `process`: two processes never draw the same.
+    pub fn of(process: u32) -> Counted {
+        Counted(AtomicU64::new(u64::from(process) << 32))
+    }
+}
 
 impl Entropy for Counted {
     fn fill(&self, out: &mut [u8]) {
@@ -71,6 +78,7 @@ impl Entropy for Counted {
     }
 }
 
-pub(crate) fn environment(clock: &Arc<HandClock>, disk: Arc<dyn Disk>) -> Environment {
-    Environment { clock: clock.clone(), entropy: Arc::new(Counted::default()), disk }
+/// The machine as process number `process` sees it.
+pub(crate) fn environment(clock: &Arc<HandClock>, disk: Arc<dyn Disk>, process: u32) -> Environment {
+    Environment { clock: clock.clone(), entropy: Arc::new(Counted::of(process)), disk }
 }

@@ -1,19 +1,15 @@
 //! What people write: the configuration, and values in it and on the command line.
 
 use std::fmt::{Debug, Display};
-#[cfg(feature = "gateway")]
 use std::path::Path;
 use std::str::FromStr;
 
 use cloud::{CloudUrl, ObjectName};
 use disperse::Scheme;
-#[cfg(feature = "gateway")]
 use gateway::Config;
-#[cfg(feature = "gateway")]
 use gateway::config::{ByteSize, Span};
 use seal::{GatewayPublicKey, KeyFileId};
 
-#[cfg(feature = "gateway")]
 /// A configuration. A refusal says where and what.
 pub(crate) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -24,7 +20,6 @@ pub(crate) fn config(data: &[u8]) {
     }
 }
 
-#[cfg(feature = "gateway")]
 pub(crate) fn config_seeds() -> Vec<Vec<u8>> {
     let seeds = [
         "",
@@ -42,9 +37,7 @@ pub(crate) fn config_seeds() -> Vec<Vec<u8>> {
 pub(crate) fn values(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     reads_back::<Scheme>(text);
-    #[cfg(feature = "gateway")]
     reads_back::<ByteSize>(text);
-    #[cfg(feature = "gateway")]
     reads_back::<Span>(text);
     reads_back::<KeyFileId>(text);
     reads_back::<GatewayPublicKey>(text);

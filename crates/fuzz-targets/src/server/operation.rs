@@ -186,7 +186,9 @@ impl Choose<'_, '_> {
             how => {
                 let Some(id) = self.tape.pick(&self.world.state_ids) else { return StateId::CURRENT };
                 match how {
-                    0x85..=0x88 => StateId { seqid: id.seqid.wrapping_add(u32::from(how - 0x86)), ..id },
+                    0x85..=0x88 => {
+                        StateId { seqid: id.seqid.wrapping_add(u32::from(how)).wrapping_sub(0x86), ..id }
+                    }
                     _ => id.newest(),
                 }
             }

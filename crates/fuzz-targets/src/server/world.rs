@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::machine::{Counted, HandClock, environment};
+use crate::machine::{HandClock, environment};
 
 pub(super) const CLIENTS: usize = 2;
 const OWNERS: [&str; CLIENTS] = ["a", "b"];
@@ -53,6 +53,8 @@ pub(super) struct World {
     volumes: Vec<Export>,
     records: Arc<MemoryClientRecords>,
     clock: Arc<HandClock>,
+    /// How often the server was started.
+    process: u32,
     /// The server's housekeeping, once time passes.
     housekeeping: Option<CancellationToken>,
     connection: Connection,
@@ -93,7 +95,7 @@ impl World {
             volumes.push(Export::new(name, Arc::new(file_system)));
         }
         let records = Arc::new(MemoryClientRecords::default());
-        let server = start(&clock, &volumes, &records).await;
+        let server = start(&clock, &volumes, &records, 1).await;
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let (input, output) = (Box::new(tokio::io::empty()), Box::new(tokio::io::sink()));
         let connection =
@@ -103,6 +105,7 @@ impl World {
             volumes,
             records,
             clock,
+            process: 1,
             housekeeping: None,
             connection,
             clients: Vec::new(),
@@ -295,7 +298,8 @@ impl World {
     /// The server loses its memory; files and client records stay.
     pub async fn restart_server(&mut self) {
         self.stop_housekeeping().await;
-        self.server = start(&self.clock, &self.volumes, &self.records).await;
+        self.process += 1;
+        self.server = start(&self.clock, &self.volumes, &self.records, self.process).await;
     }
 
     /// Lets time pass, with the server's housekeeping at work.
@@ -383,14 +387,17 @@ impl World {
     }
 }
 
-async fn start(clock: &Arc<HandClock>, volumes: &[Export], records: &Arc<MemoryClientRecords>) -> Server {
-    let mut environment = environment(clock, Arc::new(LocalDisk));
-    environment.entropy = Arc::new(Counted::default());
+async fn start(
+    clock: &Arc<HandClock>,
+    volumes: &[Export],
+    records: &Arc<MemoryClientRecords>,
+    process: u32,
+) -> Server {
     let config = ServerConfig {
         exports: volumes.to_vec(),
         handle_key: [7; 32],
         records: records.clone(),
-        environment,
+        environment: environment(clock, Arc::new(LocalDisk), process),
         server_id: b"fuzzed".to_vec(),
         lease: LEASE,
         courtesy: COURTESY,
