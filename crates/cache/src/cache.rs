@@ -17,6 +17,7 @@ use crate::disk::DiskTier;
 use crate::fetch::Fetches;
 use crate::readahead::Readahead;
 use crate::stats::Stats;
+use crate::unread::Unread;
 use crate::{
     BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
     ReadPlan, ReadRequest, Scope, Selection, StagedBlock, Stored, Usage,
@@ -66,8 +67,10 @@ impl Cache {
     ) -> Result<Cache, CacheError> {
         let stats = Arc::new(Stats::default());
         let disk = DiskTier::open(config, environment, node_key, Arc::clone(&stats))?;
-        let clean = Arc::new(Clean::new(config.clean_memory(), disk, Arc::clone(&stats)));
         let clock = Arc::clone(&environment.clock);
+        let unread = Unread::new(config.unread_memory(), Arc::clone(&clock));
+        let memory = config.clean_memory() - config.unread_memory();
+        let clean = Arc::new(Clean::new(memory, unread, disk, Arc::clone(&stats)));
         let dirty = Dirty::new(clock, config.write_back_wait, config.dirty_memory(), config.bookkeeping);
         Ok(Cache {
             inner: Arc::new(Inner {

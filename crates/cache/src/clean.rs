@@ -8,23 +8,40 @@ use crate::block_key::BlockKey;
 use crate::disk::DiskTier;
 use crate::memory::{Memory, PIECE, Parts, cut};
 use crate::stats::Stats;
+use crate::unread::Unread;
 
 /// The clean blocks of the node: memory in front of the disk tier.
 pub(crate) struct Clean {
     memory: Memory,
+    unread: Unread,
     disk: Option<Arc<DiskTier>>,
     stats: Arc<Stats>,
 }
 
 impl Clean {
-    pub fn new(memory: u64, disk: Option<Arc<DiskTier>>, stats: Arc<Stats>) -> Clean {
-        Clean { memory: Memory::new(memory), disk, stats }
+    pub fn new(memory: u64, unread: Unread, disk: Option<Arc<DiskTier>>, stats: Arc<Stats>) -> Clean {
+        Clean { memory: Memory::new(memory), unread, disk, stats }
     }
 
     pub fn in_memory(&self, block: BlockKey, range: Range<u64>) -> Option<Parts> {
-        let parts = self.memory.get(block, range)?;
+        let parts = self.memory.get(block, range.clone()).or_else(|| {
+            let content = self.unread.take(block)?;
+            self.memory.insert_whole(block, content.clone());
+            Some(Parts::from_buf([cut(&content, range)]))
+        })?;
         Stats::add(&self.stats.memory_hits);
         Some(parts)
+    }
+
+    /// Bytes of blocks that nobody asked for yet which are welcome; `wanted` says how many there might be.
+    pub fn room_ahead(&self, wanted: u64) -> u64 {
+        self.unread.room(wanted)
+    }
+
+    /// Takes a block that was loaded ahead of its reader.
+    pub fn insert_ahead(&self, block: BlockKey, bytes: Bytes) {
+        self.insert_on_disk(block, bytes.clone());
+        self.unread.put(block, bytes);
     }
 
     /// The bytes of `range` that the disk tier has; they come into memory too.
@@ -42,7 +59,9 @@ impl Clean {
 
     /// Whether the block can be had without a cloud.
     pub fn has(&self, block: BlockKey) -> bool {
-        self.memory.has_whole(block) || self.disk.as_ref().is_some_and(|disk| disk.contains(block))
+        self.memory.has_whole(block)
+            || self.unread.contains(block)
+            || self.disk.as_ref().is_some_and(|disk| disk.contains(block))
     }
 
     pub fn insert(&self, block: BlockKey, bytes: Bytes) {
@@ -65,7 +84,7 @@ impl Clean {
     }
 
     pub fn memory_bytes(&self) -> u64 {
-        self.memory.bytes()
+        self.memory.bytes() + self.unread.bytes()
     }
 
     pub fn disk(&self) -> Option<&Arc<DiskTier>> {
@@ -83,5 +102,6 @@ impl Clean {
     /// Forgets everything in memory.
     pub fn clear_memory(&self) {
         self.memory.clear();
+        self.unread.clear();
     }
 }

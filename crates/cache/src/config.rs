@@ -33,8 +33,14 @@ impl CacheConfig {
         }
     }
 
+    /// Clean blocks, those included that were loaded ahead.
     pub(crate) fn clean_memory(&self) -> u64 {
         self.memory / 8 * 3
+    }
+
+    /// Blocks that were loaded ahead and wait for their reader.
+    pub(crate) fn unread_memory(&self) -> u64 {
+        self.clean_memory() / 4
     }
 
     pub(crate) fn dirty_memory(&self) -> u64 {

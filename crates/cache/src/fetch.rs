@@ -69,6 +69,13 @@ impl Fetches {
         flight.await
     }
 
+    /// Bytes that may be loaded ahead now, on the way and waiting for their readers; `wanted` says how many there might be.
+    pub fn room_ahead(&self, wanted: u64) -> u64 {
+        let free = self.ahead.available_permits() as u64 * UNIT;
+        let under_way = (u64::from(self.units / 2) * UNIT).saturating_sub(free);
+        self.clean.room_ahead(wanted + under_way).saturating_sub(under_way).min(free)
+    }
+
     /// Starts to load a block that somebody will want soon, unless enough of those are under way.
     pub fn ahead(self: &Arc<Self>, block: BlockKey, bytes: u64, loader: &Arc<dyn BlockLoader>) {
         if self.clean.has(block) {
@@ -100,14 +107,16 @@ impl Fetches {
         let (fetches, loader, units) = (Arc::clone(self), Arc::clone(loader), self.units_of(bytes));
         tokio::spawn(async move {
             let landing = Landing { fetches, block };
-            let _ahead = ahead;
             // Never closed; without a permit the bound would be missed by this one load.
             let under_way = Arc::clone(&landing.fetches.under_way);
             let _permit = under_way.acquire_many(units).await;
             let BlockKey { file, block: index, version } = block;
             let result = loader.load(file, index, version).await;
             if let Ok(bytes) = &result {
-                landing.fetches.clean.insert(block, bytes.clone());
+                match ahead {
+                    Some(_) => landing.fetches.clean.insert_ahead(block, bytes.clone()),
+                    None => landing.fetches.clean.insert(block, bytes.clone()),
+                }
             }
             drop(landing);
             // Nobody may be waiting any more.

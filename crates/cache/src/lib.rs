@@ -89,6 +89,7 @@ mod staged;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod zeros;
 
 pub use block_key::FileKey;

@@ -17,6 +17,10 @@ const ENTRY_BYTES: u64 = 192;
 /// A shard below this could not hold a few blocks of the largest size.
 const SHARD_BYTES: u64 = 64 << 20;
 
+/// The part of the memory that blocks can win by being read again. The rest is for new ones: a sequential reader takes a
+/// block in many small reads, and it should last that long.
+const HOT: f64 = 0.75;
+
 /// Consecutive bytes of a block.
 pub(crate) type Parts = SmallVec<[Bytes; 1]>;
 
@@ -55,6 +59,7 @@ impl Memory {
             .estimated_items_capacity((bytes / PIECE).max(16) as usize)
             .weight_capacity(bytes)
             .shards(shards)
+            .hot_allocation(HOT)
             .build();
         let entries = match options {
             Ok(options) => Cache::with_options(

@@ -85,7 +85,9 @@ impl Inner {
             .collect();
         let needed = blocks.len();
         if request.readahead {
-            let ahead = self.readahead.observe(request.file, request.shift, request.size, &range);
+            let ahead = self.readahead.observe(request.file, request.shift, request.size, &range, |wanted| {
+                self.fetches.room_ahead(wanted)
+            });
             blocks.extend((ahead.start.0..ahead.end.0).map(BlockIndex));
         }
         ReadPlan { file: request.file, shift: request.shift, range, overlay, blocks, needed }

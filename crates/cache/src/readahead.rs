@@ -38,13 +38,14 @@ impl Readahead {
         Readahead { files: Cache::new(FILES), limit }
     }
 
-    /// Takes note of a read and returns the blocks to load ahead.
+    /// Takes note of a read and returns the blocks to load ahead; `room` tells for how many bytes there is room.
     pub fn observe(
         &self,
         file: FileKey,
         shift: BlockShift,
         size: u64,
         read: &Range<u64>,
+        room: impl FnOnce(u64) -> u64,
     ) -> Range<BlockIndex> {
         let nothing = BlockIndex(0)..BlockIndex(0);
         // A file that ends with this read has nothing ahead; most small files need no entry at all.
@@ -86,6 +87,11 @@ impl Readahead {
         }
         let first = shift.blocks_in(from);
         let end = shift.blocks_in(goal).min(first + MOST_BLOCKS);
+        // What there is no room for is asked for with a later read.
+        let end = end.min(first + room((end - first) * shift.bytes()) / shift.bytes());
+        if end <= first {
+            return nothing;
+        }
         stream.asked = shift.start_of(BlockIndex(end));
         BlockIndex(first)..BlockIndex(end)
     }
@@ -104,7 +110,7 @@ mod tests {
     }
 
     fn observe(readahead: &Readahead, range: Range<u64>) -> Vec<u64> {
-        let blocks = readahead.observe(file(), BlockShift::DEFAULT, 1 << 30, &range);
+        let blocks = readahead.observe(file(), BlockShift::DEFAULT, 1 << 30, &range, |_| 1 << 40);
         (blocks.start.0..blocks.end.0).collect()
     }
 
@@ -165,10 +171,25 @@ mod tests {
         let size = 3 * MIB + 5;
         let mut last = 0;
         for step in 0..3 {
-            let blocks =
-                readahead.observe(file(), BlockShift::DEFAULT, size, &(step * MIB..(step + 1) * MIB));
+            let read = step * MIB..(step + 1) * MIB;
+            let blocks = readahead.observe(file(), BlockShift::DEFAULT, size, &read, |_| 1 << 40);
             last = last.max(blocks.end.0);
         }
         assert_eq!(last, 4);
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_asked_for_later() {
+        let readahead = Readahead::new(16 * MIB);
+        let mut asked = Vec::new();
+        for step in 0..64 {
+            let room = if step % 3 == 0 { 5 * MIB } else { MIB / 2 };
+            let read = step * MIB..(step + 1) * MIB;
+            let blocks = readahead.observe(file(), BlockShift::DEFAULT, 1 << 30, &read, |_| room);
+            asked.extend(blocks.start.0..blocks.end.0);
+        }
+        // None twice; the first were read before there was room.
+        assert!(asked.windows(2).all(|pair| pair[1] > pair[0]), "{asked:?}");
+        assert!(asked.len() > 60);
     }
 }

@@ -23,7 +23,8 @@ const INDEX_ENTRY: usize = BlockKey::LEN + 12;
 const INDEX_LIMIT: u32 = 256 << 20;
 const PURPOSE: &str = "cache";
 
-/// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. The salt is fresh for every file, so a file offset is sealed at most once under its key.
+/// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. The salt is
+/// fresh for every file, so a file offset is sealed at most once under its key.
 pub(crate) struct Region {
     path: PathBuf,
     file: Box<dyn DiskFile>,

@@ -109,3 +109,79 @@ async fn a_sequential_reader_finds_its_next_blocks_loaded() {
     assert_eq!(usage.fetches, 64);
     assert!(usage.readahead >= 60 && usage.memory_hits >= 60, "{usage:?}");
 }
+
+#[tokio::test]
+async fn what_is_loaded_ahead_is_there_when_its_reader_comes_however_full_the_cache_is() {
+    let world = World::new(16 << 20, 0);
+    let map = vec![1; 400];
+    let size = 400 * BLOCK;
+    for number in 1..=4 {
+        for block in 0..400 {
+            world.store(file(number), block, 1, Bytes::from(vec![number as u8; BLOCK as usize]));
+        }
+    }
+    // Hot blocks fill the memory.
+    for _ in 0..4 {
+        for block in 0..60 {
+            world.read(file(4), size, block * BLOCK, BLOCK, &map).await;
+        }
+    }
+    let before = world.cache.usage();
+    for block in 0..400 {
+        for number in 1..=3 {
+            for part in 0..4 {
+                let (offset, length) = (block * BLOCK + part * BLOCK / 4, BLOCK / 4);
+                let request =
+                    ReadRequest { file: file(number), shift: SHIFT, size, offset, length, readahead: true };
+                let plan = world.cache.plan_read(&request);
+                let versions: Vec<_> = plan.blocks().iter().map(|block| stored(&map, block.0)).collect();
+                world.cache.read(plan, &versions, &world.loader()).await.unwrap();
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                assert!(
+                    world.cache.usage().clean_memory
+                        <= world.config.clean_memory() + world.config.unread_memory()
+                );
+            }
+        }
+    }
+    let usage = world.cache.usage();
+    assert_eq!(usage.fetches - before.fetches, 1200);
+    assert!(usage.memory_hits - before.memory_hits > 4700, "{usage:?}");
+}
+
+#[tokio::test]
+async fn blocks_loaded_for_a_reader_who_never_comes_make_room_after_a_while() {
+    let world = World::new(2 << 20, 0);
+    let map = vec![1; 400];
+    for number in 1..=2 {
+        for block in 0..400 {
+            world.store(file(number), block, 1, Bytes::from(vec![1; BLOCK as usize]));
+        }
+    }
+    let start = async |number| {
+        for block in 0..8 {
+            let (offset, size) = (block * BLOCK, 400 * BLOCK);
+            let request = ReadRequest {
+                file: file(number),
+                shift: SHIFT,
+                size,
+                offset,
+                length: BLOCK,
+                readahead: true,
+            };
+            let plan = world.cache.plan_read(&request);
+            let versions: Vec<_> = plan.blocks().iter().map(|block| stored(&map, block.0)).collect();
+            world.cache.read(plan, &versions, &world.loader()).await.unwrap();
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+        }
+        world.cache.usage().readahead
+    };
+    let first = start(1).await;
+    assert!(first > 0);
+    world.clock.advance(std::time::Duration::from_secs(6));
+    assert!(start(2).await > first);
+}
