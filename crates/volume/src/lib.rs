@@ -13,6 +13,8 @@ mod references;
 mod repair;
 mod row;
 mod stored_blocks;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod unsaved;
 mod usage;

@@ -38,9 +38,9 @@ impl Volume {
             let Some((last, _)) = rows.last() else { break };
             start = [&last[..], &[0]].concat().into();
             let orphans = rows.iter().filter_map(|(key, _)| Keys::orphan_of(key));
-            // Without a name an object gets no new references; a count of zero is final.
-            let free: Vec<ObjectId> = orphans.filter(|object| !inner.references.is_held(*object)).collect();
-            reaped += inner.take_all_apart(&free, false).await?;
+            let lost: Vec<ObjectId> = orphans.filter(|object| inner.references.is_lost(*object)).collect();
+            reaped += inner.take_all_apart(&lost, false).await?;
+            lost.iter().for_each(|object| inner.references.forget(*object));
         }
         Ok(reaped)
     }

@@ -1,44 +1,99 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ids::ObjectId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How often each object is held open.
+/// Which objects are held open, and which have no name any more.
 #[derive(Default)]
 pub(crate) struct References {
-    counts: Mutex<HashMap<ObjectId, u64>>,
-    /// An object may have become an orphan that nobody holds.
+    state: Mutex<State>,
+    /// There may be an orphan that nobody holds.
     pub released: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    counts: HashMap<ObjectId, u64>,
+    /// Objects without a name. One that nobody holds is on its way out and cannot be held again.
+    orphans: HashSet<ObjectId>,
 }
 
 impl References {
     pub fn hold(self: &Arc<Self>, object: ObjectId) -> Hold {
-        *self.counts.lock().entry(object).or_default() += 1;
-        Hold { references: self.clone(), object }
+        let mut state = self.state.lock();
+        let lost = state.orphans.contains(&object) && !state.counts.contains_key(&object);
+        if !lost {
+            *state.counts.entry(object).or_default() += 1;
+        }
+        Hold { references: self.clone(), object: (!lost).then_some(object) }
     }
 
     pub fn is_held(&self, object: ObjectId) -> bool {
-        self.counts.lock().contains_key(&object)
+        self.state.lock().counts.contains_key(&object)
+    }
+
+    /// Objects have lost their last name: their commit is visible.
+    pub fn orphaned(&self, objects: impl IntoIterator<Item = ObjectId>) {
+        self.state.lock().orphans.extend(objects);
+        self.released.notify_one();
+    }
+
+    /// Whether an orphan may be taken apart: nobody holds it, and from now on nobody can.
+    pub fn is_lost(&self, object: ObjectId) -> bool {
+        let state = self.state.lock();
+        state.orphans.contains(&object) && !state.counts.contains_key(&object)
+    }
+
+    /// The orphan does not exist any more.
+    pub fn forget(&self, object: ObjectId) {
+        self.state.lock().orphans.remove(&object);
     }
 }
 
 /// One reference.
 pub(crate) struct Hold {
     references: Arc<References>,
-    object: ObjectId,
+    object: Option<ObjectId>,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut counts = self.references.counts.lock();
-        if let Some(count) = counts.get_mut(&self.object) {
+        let Some(object) = self.object else { return };
+        let mut state = self.references.state.lock();
+        if let Some(count) = state.counts.get_mut(&object) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.object);
-                self.references.released.notify_one();
+                state.counts.remove(&object);
+                if state.orphans.contains(&object) {
+                    self.references.released.notify_one();
+                }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ids::{GatewayId, ObjectNumber};
+
+    use super::*;
+
+    #[test]
+    fn an_orphan_that_was_let_go_cannot_be_held_again() {
+        let references = Arc::new(References::default());
+        let object = ObjectId { creator: GatewayId(1), number: ObjectNumber(1) };
+        let first = references.hold(object);
+        references.orphaned([object]);
+        let second = references.hold(object);
+        drop(first);
+        assert!(references.is_held(object) && !references.is_lost(object));
+        drop(second);
+        let late = references.hold(object);
+        assert!(!references.is_held(object) && references.is_lost(object));
+        drop(late);
+        references.forget(object);
+        assert!(!references.is_lost(object));
     }
 }

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::{
     Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, FileId,
-    FsError, FsResult, Mode, Name, OpenCreate, Opened, ReadData, SetAttributes, Space, Transaction,
+    FileKind, FsError, FsResult, Mode, Name, OpenCreate, Opened, ReadData, SetAttributes, Space, Transaction,
     XattrMode,
 };
 use ids::{ObjectId, ObjectNumber, Timestamp};
@@ -46,7 +46,6 @@ pub(crate) struct VolumeTransaction {
     usage: Amount,
     /// Files whose data has changed.
     written: BTreeSet<ObjectId>,
-    orphaned: bool,
     /// Object numbers of an exclusive transaction.
     own_numbers: Range<u128>,
 }
@@ -55,8 +54,6 @@ pub(crate) struct VolumeTransaction {
 struct Loaded {
     inode: Inode,
     changed: bool,
-    /// Destroyed; its rows are deleted already.
-    gone: bool,
 }
 
 impl VolumeTransaction {
@@ -76,7 +73,6 @@ impl VolumeTransaction {
             unsaved: HashMap::new(),
             usage: Amount::default(),
             written: BTreeSet::new(),
-            orphaned: false,
             own_numbers: 0..0,
         })
     }
@@ -96,14 +92,14 @@ impl VolumeTransaction {
         }
         self.load(file.object).await?;
         match self.objects.get(&file.object) {
-            Some(loaded) if !loaded.gone => {
+            Some(loaded) => {
                 let orphan = loaded.inode.attributes.links == 0;
                 if orphan && !self.volume.references.is_held(file.object) {
                     return Err(FsError::Stale);
                 }
                 Ok(&loaded.inode)
             }
-            _ => Err(FsError::Stale),
+            None => Err(FsError::Stale),
         }
     }
 
@@ -111,8 +107,8 @@ impl VolumeTransaction {
     async fn entry_inode(&mut self, object: ObjectId) -> FsResult<&Inode> {
         self.load(object).await?;
         match self.objects.get(&object) {
-            Some(loaded) if !loaded.gone => Ok(&loaded.inode),
-            _ => Err(self.lost(object)),
+            Some(loaded) => Ok(&loaded.inode),
+            None => Err(self.lost(object)),
         }
     }
 
@@ -129,7 +125,7 @@ impl VolumeTransaction {
             && let Some(row) = self.get(&self.volume.keys.inode(object)).await?
         {
             let inode = self.volume.inode(object, &row)?;
-            self.objects.insert(object, Loaded { inode, changed: false, gone: false });
+            self.objects.insert(object, Loaded { inode, changed: false });
         }
         Ok(())
     }
@@ -137,18 +133,18 @@ impl VolumeTransaction {
     /// For changes; the object has been looked at by this transaction.
     fn edit(&mut self, object: ObjectId) -> FsResult<&mut Inode> {
         match self.objects.get_mut(&object) {
-            Some(loaded) if !loaded.gone => {
+            Some(loaded) => {
                 loaded.changed = true;
                 Ok(&mut loaded.inode)
             }
-            _ => Err(FsError::Stale),
+            None => Err(FsError::Stale),
         }
     }
 
     fn add(&mut self, inode: Inode) {
         let object = inode.attributes.file.object;
         self.usage += Amount { objects: 1, bytes: 0 };
-        self.objects.insert(object, Loaded { inode, changed: true, gone: false });
+        self.objects.insert(object, Loaded { inode, changed: true });
     }
 
     /// Replaces the attributes of an object, counting what it uses.
@@ -179,12 +175,31 @@ impl VolumeTransaction {
         Ok(ObjectId { creator: node.gateway, number: ObjectNumber(number) })
     }
 
-    fn write_objects(&mut self) {
-        for (&object, loaded) in &self.objects {
-            if loaded.changed && !loaded.gone {
-                self.meta.put(self.volume.keys.inode(object), loaded.inode.encode());
+    /// Turns changed objects into rows. Returns those that are left without a name.
+    fn write_objects(&mut self) -> Vec<ObjectId> {
+        let keys = self.volume.keys;
+        let mut orphans = Vec::new();
+        for (&object, Loaded { inode, .. }) in self.objects.iter().filter(|(_, loaded)| loaded.changed) {
+            let kind = inode.attributes.kind;
+            if inode.attributes.links > 0 {
+                self.meta.put(keys.inode(object), inode.encode());
+            } else if kind != FileKind::Regular
+                && inode.xattrs == 0
+                && !self.volume.references.is_held(object)
+            {
+                // Only regular files are opened, so everything else that nobody holds can go at once. A regular file
+                // may be held by somebody whose transaction has not ended yet.
+                for key in [keys.inode(object), keys.target(object), keys.orphan(object)] {
+                    self.meta.delete(key);
+                }
+                self.usage += Amount { objects: -1, bytes: 0 };
+            } else {
+                self.meta.put(keys.inode(object), inode.encode());
+                self.meta.put(keys.orphan(object), Bytes::from_static(&[1]));
+                orphans.push(object);
             }
         }
+        orphans
     }
 }
 
@@ -325,12 +340,12 @@ impl Transaction for VolumeTransaction {
     }
 
     async fn commit(mut self: Box<Self>, mode: CommitMode) -> FsResult<()> {
-        self.write_objects();
-        let VolumeTransaction { volume, meta, usage, written, orphaned, .. } = *self;
+        let orphans = self.write_objects();
+        let VolumeTransaction { volume, meta, usage, written, .. } = *self;
         let committed = meta.commit(Priority::Client).await.map_err(meta_error)?;
         volume.usage.add(usage);
-        if orphaned {
-            volume.references.released.notify_one();
+        if !orphans.is_empty() {
+            volume.references.orphaned(orphans);
         }
         match mode {
             CommitMode::Visible => Ok(()),

@@ -17,6 +17,7 @@ use seal::{
 use crate::VolumeError;
 use crate::keys::{self, Keys};
 use crate::node::{Node, ObjectIds, upkeep_transaction};
+use crate::references::References;
 use crate::row::{BadRow, Inode, Policy, Special, StoreHeader, Tier, VolumeRecord, encode_policy};
 use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
@@ -429,6 +430,10 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         }
     }
     let usage = transaction.get(&keys.usage()).await?;
+    let references = Arc::new(References::default());
+    let (start, end) = keys.orphans();
+    let orphans = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?;
+    references.orphaned(orphans.iter().filter_map(|(key, _)| Keys::orphan_of(key)));
     drop(transaction);
     let inner = Inner {
         node: node.clone(),
@@ -438,7 +443,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         record: RwLock::new(record),
         policies: RwLock::new(policies),
         epochs,
-        references: Arc::default(),
+        references,
         usage: Usage::default(),
         attempts: Mutex::default(),
     };

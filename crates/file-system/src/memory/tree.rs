@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use ids::{GatewayId, ObjectId, ObjectNumber, Timestamp, VolumeId};
@@ -15,7 +16,8 @@ pub(super) struct Tree {
     objects: RedBlackTreeMapSync<ObjectId, Arc<Object>>,
     /// Objects without a name that may still be referenced.
     orphans: RedBlackTreeSetSync<ObjectId>,
-    last_number: u128,
+    /// Of all copies of the tree: a number is used once, also when its transaction is dropped.
+    last_number: Arc<AtomicU64>,
 }
 
 /// One object.
@@ -48,7 +50,8 @@ pub(super) struct Directory {
 
 impl Tree {
     pub fn new(volume: VolumeId, now: Timestamp) -> Tree {
-        let mut tree = Tree { objects: Default::default(), orphans: Default::default(), last_number: 0 };
+        let mut tree =
+            Tree { objects: Default::default(), orphans: Default::default(), last_number: Arc::default() };
         let attributes = Attributes {
             file: FileId { volume, object: tree.new_id() },
             kind: FileKind::Directory,
@@ -73,9 +76,9 @@ impl Tree {
         ObjectId { creator: GatewayId(1), number: ObjectNumber(1) }
     }
 
-    pub fn new_id(&mut self) -> ObjectId {
-        self.last_number += 1;
-        ObjectId { creator: GatewayId(1), number: ObjectNumber(self.last_number) }
+    pub fn new_id(&self) -> ObjectId {
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        ObjectId { creator: GatewayId(1), number: ObjectNumber(number.into()) }
     }
 
     pub fn get(&self, id: ObjectId) -> FsResult<Arc<Object>> {

@@ -171,11 +171,11 @@ fn run_length(entries: &[BlockEntry]) -> usize {
 fn write_entry(row: &mut RowWriter, before: BlockEntry, entry: BlockEntry) {
     let step = entry.version.0.wrapping_sub(before.version.0) as i64;
     let extra = entry.creator != before.creator || entry.seal != before.seal || entry.burnt != 0;
-    let zigzag = ((step << 1) ^ (step >> 63)) as u128;
-    // Two flags more than 64 bits can hold: a step this wide takes two numbers.
+    let zigzag = ((step << 1) ^ (step >> 63)) as u64;
+    // Three flags more than 64 bits can hold: a wide step takes two numbers.
     let flags = u64::from(entry.hole) << 1 | u64::from(extra);
-    let low = (zigzag & ((1 << 61) - 1)) as u64;
-    let high = (zigzag >> 61) as u64;
+    let low = zigzag & ((1 << 61) - 1);
+    let high = zigzag >> 61;
     row.number(low << 3 | u64::from(high != 0) << 2 | flags);
     if high != 0 {
         row.number(high);

@@ -13,7 +13,6 @@ use seal::{FileKey, wrap_file_key};
 use super::{VolumeTransaction, directory_parent};
 use crate::VolumeError;
 use crate::row::{Inode, KeyRow, Special};
-use crate::usage::Amount;
 
 impl VolumeTransaction {
     pub(super) async fn make(
@@ -211,7 +210,7 @@ impl VolumeTransaction {
         }
         self.delete_entry(directory.object, name, entry)?;
         if is_directory {
-            self.edit(directory.object)?.attributes.links -= 1;
+            self.drop_sub_directory(directory.object)?;
         }
         self.drop_link(entry.object)?;
         self.touch_content(directory.object)
@@ -220,29 +219,16 @@ impl VolumeTransaction {
     /// Takes one name from an object whose entry is gone already.
     fn drop_link(&mut self, object: ObjectId) -> FsResult<()> {
         self.touch(object)?;
-        let keys = self.volume.keys;
-        let inode = self.edit(object)?;
-        let kind = inode.attributes.kind;
-        inode.attributes.links = if kind == FileKind::Directory { 0 } else { inode.attributes.links - 1 };
-        if inode.attributes.links > 0 {
-            return Ok(());
-        }
-        // Only regular files are opened; everything else that nobody holds can go at once. A regular file may be held by
-        // somebody whose transaction is not yet committed: its row tells him, and upkeep takes it apart later.
-        let simple = kind != FileKind::Regular && inode.xattrs == 0;
-        if simple && !self.volume.references.is_held(object) {
-            self.meta.delete(keys.inode(object));
-            if kind == FileKind::Symlink {
-                self.meta.delete(keys.target(object));
-            }
-            if let Some(loaded) = self.objects.get_mut(&object) {
-                loaded.gone = true;
-            }
-            self.usage += Amount { objects: -1, bytes: 0 };
-        } else {
-            self.meta.put(keys.orphan(object), Bytes::from_static(&[1]));
-            self.orphaned = true;
-        }
+        let attributes = &mut self.edit(object)?.attributes;
+        let is_directory = attributes.kind == FileKind::Directory;
+        attributes.links = if is_directory { 0 } else { attributes.links.saturating_sub(1) };
+        Ok(())
+    }
+
+    /// Takes the link of a sub-directory from a directory.
+    fn drop_sub_directory(&mut self, directory: ObjectId) -> FsResult<()> {
+        let links = &mut self.edit(directory)?.attributes.links;
+        *links = links.saturating_sub(1);
         Ok(())
     }
 
@@ -286,7 +272,7 @@ impl VolumeTransaction {
             self.drop_link(replaced.object)?;
         }
         if is_directory {
-            self.edit(from.object)?.attributes.links -= 1;
+            self.drop_sub_directory(from.object)?;
             // The replaced directory took its link with it.
             if replaced.is_none() {
                 self.edit(to.object)?.attributes.links += 1;

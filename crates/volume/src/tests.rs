@@ -1,0 +1,11 @@
+//! Volumes over the real metadata store, journal and cache, with clouds in memory.
+
+mod blocks_and_versions;
+mod checks;
+mod conformance;
+mod crash;
+mod model;
+mod node;
+mod registry;
+mod removal;
+mod scale;

@@ -1,0 +1,71 @@
+use bytes::Bytes;
+use file_system::FileId;
+use file_system::conformance::scene::*;
+use ids::{BlockIndex, ObjectId, ObjectNumber};
+use meta::{MetaStore, Priority};
+
+use super::node::{BLOCK, Node};
+use crate::transaction::Entry;
+
+/// A tree with one of everything, written back.
+async fn tree() -> (Node, FileId, FileId) {
+    let node = Node::new().await;
+    let mut tx = begin(&node.fs()).await;
+    let root = tx.root();
+    let directory = make_directory(&mut tx, root, "d", 0o755).await;
+    let file = make_file(&mut tx, directory, "a", &vec![1; 2 * BLOCK as usize]).await.file;
+    tx.link(file, root, &name("b")).await.unwrap();
+    commit(tx).await;
+    node.write_back().await;
+    node.check().await;
+    (node, directory, file)
+}
+
+async fn damage(node: &Node, change: impl FnOnce(&mut dyn meta::Transaction)) -> String {
+    let mut tx = node.store.begin(meta::Mode::Optimistic).await.unwrap();
+    change(&mut *tx);
+    tx.commit(Priority::Client).await.unwrap().durable().await.unwrap();
+    let findings = node.volume.check().await.unwrap();
+    assert!(!findings.is_empty(), "the damage was not found");
+    findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
+
+#[tokio::test]
+async fn every_kind_of_damage_is_found() {
+    let (node, directory, file) = tree().await;
+    let keys = node.volume.inner.keys;
+    let found = damage(&node, |tx| tx.delete(keys.name(directory.object, b"a"))).await;
+    assert!(found.contains("1 by cookie") && found.contains("2 links, 1 names"), "{found}");
+
+    let (node, directory, file2) = tree().await;
+    assert_ne!(file, file2);
+    let found = damage(&node, |tx| tx.delete(keys.cookie(directory.object, 3))).await;
+    assert!(found.contains("listed otherwise"), "{found}");
+
+    let (node, _, file) = tree().await;
+    let found = damage(&node, |tx| tx.delete(keys.key(file.object))).await;
+    assert!(found.contains("without a key"), "{found}");
+
+    let (node, directory, _) = tree().await;
+    let found = damage(&node, |tx| tx.delete(keys.inode(directory.object))).await;
+    assert!(found.contains("does not exist"), "{found}");
+
+    let (node, directory, _) = tree().await;
+    let missing = ObjectId { number: ObjectNumber(999_999), ..directory.object };
+    let found = damage(&node, |tx| tx.put(keys.orphan(missing), Bytes::from_static(&[1]))).await;
+    assert!(found.contains("marked as an orphan"), "{found}");
+
+    let (node, directory, file) = tree().await;
+    let moved = Entry { object: directory.object, cookie: 3 };
+    let found = damage(&node, |tx| tx.put(keys.name(directory.object, b"a"), moved.encode())).await;
+    assert!(found.contains("listed otherwise") && found.contains("directory"), "{found}");
+
+    let chunk = keys.chunk(file.object, BlockIndex(0));
+    let found = damage(&node, |tx| tx.put(chunk, Bytes::from_static(b"\x01\xff\xff\xff"))).await;
+    assert!(found.contains("block map"), "{found}");
+
+    let (node, _, _) = tree().await;
+    let counter = Bytes::copy_from_slice(&1_u128.to_be_bytes());
+    let found = damage(&node, |tx| tx.put(crate::keys::next_object(), counter)).await;
+    assert!(found.contains("object counter"), "{found}");
+}

@@ -1,0 +1,179 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, Protection};
+use cache::{Cache, CacheConfig, Scope};
+use cloud::{Connection, Faulty, Memory, Options};
+use environment::{Clock, Environment};
+use file_system::conformance::model::ManualClock;
+use file_system::{FileId, FileSystem};
+use ids::{BlockIndex, BlockShift, GatewayId};
+use journal::{Journal, JournalConfig};
+use meta::{LocalConfig, LocalStore, MetaStore};
+use seal::{KeyFile, NodeKey};
+use upkeep::{Upkeep, UpkeepConfig};
+
+use crate::row::{BlockEntry, Policy};
+use crate::{NewVolume, Volume, Volumes, VolumesOptions};
+
+pub const SHIFT: BlockShift = BlockShift::MIN;
+pub const BLOCK: u64 = 64 << 10;
+pub const GC_DELAY: Duration = Duration::from_secs(3600);
+
+struct NoSink;
+
+impl IncidentSink for NoSink {
+    fn report(&self, _incident: Incident) {}
+}
+
+/// What outlives a node: disk, clouds, keys.
+pub struct Site {
+    pub folder: Arc<tempfile::TempDir>,
+    pub clock: Arc<ManualClock>,
+    pub clouds: Vec<Arc<Faulty<Arc<Memory>>>>,
+    pub key_file: KeyFile,
+}
+
+impl Site {
+    pub fn new(clock: Arc<ManualClock>) -> Site {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let clouds = (0..4).map(|i: u16| {
+            let name = i.to_string();
+            Faulty::new(Memory::new(&name), &name, clock.clone() as Arc<dyn Clock>)
+        });
+        let clouds = clouds.collect();
+        let key_file = KeyFile::generate(GatewayId(1), &*Environment::real().entropy);
+        Site { folder, clock, clouds, key_file }
+    }
+}
+
+/// A running node with a volume `home` on `rs:2+1` with blocks of 64 KiB.
+pub struct Node {
+    pub site: Site,
+    pub env: Environment,
+    pub journal: Journal,
+    pub store: LocalStore,
+    pub cache: Cache,
+    pub volumes: Arc<Volumes>,
+    pub volume: Volume,
+    pub upkeep: Arc<Upkeep<Volume>>,
+}
+
+pub fn policy(scheme: &str, clouds: &[u16], shift: BlockShift) -> Policy {
+    let clouds = clouds.iter().copied().map(CloudId).collect();
+    let placement = Placement::new(scheme.parse().unwrap(), clouds, shift).unwrap();
+    Policy { placement, protection: Protection::default() }
+}
+
+impl Node {
+    pub async fn new() -> Node {
+        Node::start(Site::new(ManualClock::new())).await
+    }
+
+    pub async fn start(site: Site) -> Node {
+        let env = Environment { clock: site.clock.clone(), ..Environment::real() };
+        let connections = site.clouds.iter().enumerate().map(|(i, cloud)| {
+            let options = Options::default();
+            (CloudId(i as u16), Connection::assemble(&env, &i.to_string(), cloud.clone(), &options))
+        });
+        let blocks = Arc::new(BlockStore::new(&env, connections, Arc::new(NoSink), Limits::default()));
+        let node_key = NodeKey::from_bytes([1; 32]);
+        let mut config = CacheConfig::new(site.folder.path().join("cache"));
+        config.memory = 16 << 20;
+        let cache = Cache::open(&config, &env, node_key.clone()).unwrap();
+        let config = JournalConfig::small(64 << 20);
+        let folder = site.folder.path().join("journal");
+        let (journal, recovery) = Journal::open(env.clone(), &folder, &node_key, config).unwrap();
+        // The engine is written to only by checkpoints that a test asks for.
+        let quiet = Duration::from_secs(1 << 20);
+        let config =
+            LocalConfig { checkpoint_interval: quiet, apply_interval: quiet, ..LocalConfig::default() };
+        let (folder, observer) = (site.folder.path().join("meta"), Arc::new(cache.clone()));
+        let store =
+            LocalStore::open(env.clone(), &folder, config, journal.clone(), recovery, observer).unwrap();
+        cache.check_replay().unwrap();
+        cache.connect(Arc::new(journal.clone()));
+        let options = VolumesOptions {
+            environment: env.clone(),
+            keys: Arc::new(site.key_file.gateway_keys()),
+            store: Arc::new(store.clone()),
+            cache: cache.clone(),
+            blocks: blocks.clone(),
+            gc_delay: GC_DELAY,
+            capacity: 1 << 50,
+        };
+        let volumes = Arc::new(Volumes::open(options).await.unwrap());
+        let volume = match volumes.get("home") {
+            Some(volume) => volume,
+            None => {
+                let new = NewVolume::new("home", policy("rs:2+1", &[0, 1, 2], SHIFT));
+                volumes.create(new).await.unwrap()
+            }
+        };
+        let (config, v) = (UpkeepConfig::default(), Arc::new(volume.clone()));
+        let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config, || false);
+        Node { site, env, journal, store, cache, volumes, volume, upkeep }
+    }
+
+    /// Stops in order and starts again.
+    pub async fn restart(self) -> Node {
+        self.volumes.close().await.unwrap();
+        let Node { site, journal, store, cache, .. } = self;
+        cache.close().await;
+        store.close().await.unwrap();
+        journal.close().await.unwrap();
+        drop((store, cache, journal));
+        Node::start(site).await
+    }
+
+    /// Starts from what is on the disk now, as after a power cut; this node is gone.
+    pub async fn crash(self) -> Node {
+        let Node { site, journal, store, .. } = self;
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        copy(site.folder.path(), folder.path());
+        let _ = store.close().await;
+        let _ = journal.close().await;
+        Node::start(Site { folder, ..site }).await
+    }
+
+    pub fn fs(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.volume.clone())
+    }
+
+    /// Writes back everything that is dirty.
+    pub async fn write_back(&self) {
+        let _flush = self.cache.flush(Scope::All);
+        let _ = self.upkeep.write_back.once().await;
+        assert_eq!(self.cache.dirty_bytes(Scope::All), 0);
+    }
+
+    pub async fn entry(&self, file: FileId, block: u64) -> BlockEntry {
+        let mut tx = self.store.begin(meta::Mode::Optimistic).await.unwrap();
+        let entry = self.volume.inner.block_entry(&mut *tx, file.object, BlockIndex(block)).await.unwrap();
+        entry.unwrap_or(BlockEntry::NONE)
+    }
+
+    /// Objects in each cloud.
+    pub fn stored(&self) -> Vec<usize> {
+        self.site.clouds.iter().map(|cloud| cloud.inner().names().len()).collect()
+    }
+
+    pub async fn check(&self) {
+        let findings = self.volume.check().await.unwrap();
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

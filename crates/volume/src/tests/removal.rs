@@ -1,0 +1,117 @@
+use std::time::Duration;
+
+use file_system::conformance::scene::*;
+use file_system::{FileId, FileSystem, FsError};
+use ids::BlockIndex;
+
+use super::node::{BLOCK, GC_DELAY, Node};
+
+async fn file_of(node: &Node, text: &str, content: &[u8]) -> FileId {
+    let mut tx = begin(&node.fs()).await;
+    let root = tx.root();
+    let file = make_file(&mut tx, root, text, content).await.file;
+    commit(tx).await;
+    file
+}
+
+async fn remove(node: &Node, text: &str) {
+    let mut tx = begin(&node.fs()).await;
+    let root = tx.root();
+    tx.remove(root, &name(text)).await.unwrap();
+    commit(tx).await;
+}
+
+#[tokio::test]
+async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {
+    let node = Node::new().await;
+    let objects = node.volume.usage().0;
+    let file = file_of(&node, "a", &vec![1; 3 * BLOCK as usize]).await;
+    node.write_back().await;
+    assert_eq!(node.volume.usage(), (objects + 1, 3 * BLOCK));
+    remove(&node, "a").await;
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 0);
+    assert_eq!(node.volume.usage(), (objects, 0));
+    node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
+    let _ = node.upkeep.garbage.once().await.unwrap();
+    assert_eq!(node.stored(), [0, 0, 0, 0]);
+    let (start, end) = node.volume.inner.keys.rows_of(file.object);
+    let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    let scan = meta::Scan { start: &start, end: &end, guard: None, limit: 100 };
+    assert!(tx.scan(scan).await.unwrap().is_empty());
+    node.check().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_held_is_not_reaped() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"held").await;
+    let held = node.volume.reference(file);
+    remove(&node, "a").await;
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 0);
+    node.check().await;
+    node.write_back().await;
+    node.cache.drop_clean().await;
+    let mut tx = begin(&node.fs()).await;
+    assert_eq!(read_all(&mut tx, file).await, b"held");
+    drop((tx, held));
+    node.volume.orphans_waiting().await;
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
+    node.check().await;
+}
+
+#[tokio::test]
+async fn an_orphan_of_the_last_life_is_reaped() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"held").await;
+    let held = node.volume.reference(file);
+    remove(&node, "a").await;
+    drop(held);
+    let node = node.restart().await;
+    let mut tx = begin(&node.fs()).await;
+    assert_eq!(tx.attributes(file).await, Err(FsError::Stale));
+    drop(tx);
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
+    node.check().await;
+}
+
+#[tokio::test]
+async fn many_orphans_and_large_ones_take_several_transactions() {
+    let node = Node::new().await;
+    let mut tx = begin(&node.fs()).await;
+    let root = tx.root();
+    for number in 0..600 {
+        let file = make_file(&mut tx, root, &format!("{number}"), b"").await.file;
+        if number == 0 {
+            for attribute in 0..900 {
+                let value = "v".into();
+                let mode = file_system::XattrMode::Either;
+                tx.set_xattr(file, &name(&format!("x{attribute}")), value, mode).await.unwrap();
+            }
+        }
+    }
+    commit(tx).await;
+    let mut tx = begin(&node.fs()).await;
+    for number in 0..600 {
+        tx.remove(root, &name(&format!("{number}"))).await.unwrap();
+    }
+    commit(tx).await;
+    node.check().await;
+    assert_eq!(node.volume.reap_orphans(500).await.unwrap(), 500);
+    assert_eq!(node.volume.reap_orphans(500).await.unwrap(), 100);
+    node.check().await;
+}
+
+#[tokio::test]
+async fn a_file_removed_during_its_write_back_leaves_nothing_in_the_clouds() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"short life").await;
+    // An attempt that stored fragments, of which nothing was committed.
+    let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
+    assert!(matches!(plans[..], [upkeep::Plan::Store(_)]));
+    remove(&node, "a").await;
+    assert_eq!(node.volume.reap_orphans(9).await.unwrap(), 1);
+    let garbage = node.volume.all_garbage(None, 9).await.unwrap();
+    assert_eq!(garbage.iter().map(|row| row.versions.len()).sum::<usize>(), 1);
+    assert!(node.volume.inner.attempts.lock().is_empty());
+}
