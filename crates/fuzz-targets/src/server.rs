@@ -25,14 +25,15 @@ pub(crate) fn request(data: &[u8]) {
 
 /// Both clients have the file `f` open, one has a lock in it.
 async fn prepare(world: &mut World) {
-    for tape in [
-        // Client 0: PUTROOTFH, LOOKUP home, OPEN f, LOCK; client 1: the same without lock, then GETFH.
-        &[0x38, 0, 2, 0, 9, 0, 3, 0, 0, 0, 12, 0, 1, 0, 1, 0, 0][..],
-        &[0x39, 0, 2, 0, 9, 0, 3, 0, 0, 0, 4],
-    ] {
+    for tape in [OPEN_AND_LOCK, OPEN_AS_OTHER] {
         step(world, &mut Tape::new(tape)).await;
     }
 }
+
+/// Client 0 in the root of the first volume: OPEN f, LOCK.
+const OPEN_AND_LOCK: &[u8] = &[0x18, 0, 0, 9, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0x82, 0];
+/// Client 1 there: OPEN f, GETFH.
+const OPEN_AS_OTHER: &[u8] = &[0x19, 0, 0, 9, 0, 0, 0, 0, 0, 4];
 
 pub(crate) fn request_seeds() -> Vec<Vec<u8>> {
     let session = block_on(async {
@@ -69,7 +70,8 @@ pub(crate) fn history(data: &[u8]) {
 }
 
 /// One step; `false` at the end of the tape. Bytes from `0xf0` on are events, the others a compound: bit 0 is the client,
-/// bits 1 and 2 the slot, bit 3 whether the reply is to be kept, bits 4 to 7 the number of operations less one.
+/// bits 1 and 2 the slot, bit 3 whether the reply is to be kept, bits 4 to 7 the number of operations less one, which come behind those of
+/// [`operation::places`].
 async fn step(world: &mut World, tape: &mut Tape<'_>) -> bool {
     let Some(control) = tape.next() else { return false };
     match control {
@@ -84,10 +86,12 @@ async fn step(world: &mut World, tape: &mut Tape<'_>) -> bool {
             let client = usize::from(compound & 1) % CLIENTS;
             let slot = u32::from(compound >> 1 & 3);
             let mut operations = Encoder::new();
+            operation::places(world, client, tape, &mut operations);
             let count = u32::from(compound >> 4) + 1;
             for _ in 0..count {
                 operation(world, client, tape, &mut operations);
             }
+            let count = count + operation::PLACES;
             world.compound(client, slot, compound & 8 != 0, count, operations.into_bytes()).await;
         }
     }
@@ -95,23 +99,28 @@ async fn step(world: &mut World, tape: &mut Tape<'_>) -> bool {
 }
 
 pub(crate) fn history_seeds() -> Vec<Vec<u8>> {
-    let open = [0x38, 0, 2, 0, 9, 0, 3, 0, 0, 0, 12, 0, 1, 0, 1, 0, 0];
-    let with = |rest: &[u8]| [&open[..], rest].concat();
+    let with = |rest: &[u8]| [OPEN_AND_LOCK, OPEN_AS_OTHER, rest].concat();
+    // The other client opens `f` for reading and denies all; wants a lock.
+    let rival = [0x19, 0, 0, 9, 0, 1, 3, 0, 0, 12, 1, 0, 0, 0, 0x82, 0];
     let mut seeds = vec![
-        open.to_vec(),
-        // The other client wants the same, time passes, it tries again.
-        with(&[0x39, 0, 2, 0, 9, 0, 3, 3, 0, 0, 0xf5, 0x39, 0, 2, 0, 9, 0, 3, 3, 0, 0]),
-        // Repeated, both restart, the server restarts.
-        with(&[0xf8, 0xfa, 0xf8, 0xfb, 0xfc, 0x38, 31, 0, 0, 2, 0, 9, 0, 3]),
+        with(&rival),
+        // Time passes, the rival tries again.
+        with(&[&rival[..], &[0xf5], &rival, &[0xf7], &rival].concat()),
+        // Repeated; both restart, the server restarts, the first reclaims.
+        with(&[
+            0xf8, 0xf9, 0xfa, 0xf8, 0xfb, 0xfc, 0x18, 0, 1, 9, 0xb0, 0, 0, 0, 31, 0, 0xf5, 0x08, 0, 0, 31, 0,
+        ]),
         // Removed while open, written to, closed.
-        with(&[0x38, 0, 2, 0, 20, 0, 4, 0x28, 1, 0, 17, 0, 0, 9, 10, 0, 0xf7, 0xf8]),
-        // Across volumes.
-        with(&[0x58, 0, 2, 0, 5, 0, 2, 1, 21, 0, 9]),
+        with(&[0x08, 0, 0, 20, 0, 0x28, 0, 1, 17, 0, 0, 0, 0, 9, 16, 0, 0, 0, 9, 15, 0, 0]),
+        // Created in all ways, renamed to the other volume, linked.
+        with(&[0x38, 0, 2, 9, 3, 0, 0, 0, 0, 1, 4, 9, 6, 0, 0, 0, 9, 4, 4, 0x18, 0, 2, 21, 0, 1, 22, 2]),
+        with(&[0x48, 0, 2, 19, 0, 4, 0, 19, 2, 1, 3, 0, 19, 5, 1, 2, 2, 0, 23, 0, 0, 200, 200, 0, 31, 2, 0]),
     ];
-    // Every operation on a file, after the file was opened.
-    for number in 0..operation::KINDS {
-        seeds.push(with(&[0x48, 0, 2, 0, 2, 2, number, 0, 0, 3, 1, 5, 0, 0, 0, 4]));
-        seeds.push(with(&[0x28, 0, 2, 0, number, 0x82, 9, 1, 0, 2, 0, 0, 0, 0, 0]));
+    // Every operation in a directory, on a file with the open's state id and with the current one, twice.
+    for kind in 0..operation::KINDS {
+        seeds.push(with(&[0x18, 1, 0, kind, 0, 0, 0, 0, 1, 5, 0, 0, 0, 4, 0, 0]));
+        seeds.push(with(&[0x18, 0, 1, kind, 0, 0, 0, 9, 1, 5, 0, 0, 0, 4, 0, 0]));
+        seeds.push(with(&[0x28, 0, 0, 9, 0, 0, 0, 0, 0, kind, 0x82, 0, 9, 1, 5, kind, 0x82, 1, 2, 3]));
     }
     seeds
 }

@@ -10,7 +10,18 @@ use crate::tape::Tape;
 /// How many kinds of operations there are; the byte of a kind is taken modulo this.
 pub(super) const KINDS: u8 = 50;
 
-const NAMES: [&str; 12] = ["home", "other", "f", "g", "d", "l", "x", "", ".", "..", "a/b", "nul\0"];
+const NAMES: [&str; 12] = ["f", "g", "d", "l", "x", "home", "other", "", ".", "..", "a/b", "nul\0"];
+
+/// Appends what every compound begins with: a saved and a current filehandle.
+pub(super) fn places(world: &World, client: usize, tape: &mut Tape<'_>, out: &mut Encoder) {
+    let mut choose = Choose { world, client, tape };
+    NfsArgOp::PutFh(PutFhArgs { file_handle: choose.handle() }).encode(out);
+    NfsArgOp::SaveFh.encode(out);
+    NfsArgOp::PutFh(PutFhArgs { file_handle: choose.handle() }).encode(out);
+}
+
+/// How many operations [`places`] appends.
+pub(super) const PLACES: u32 = 3;
 
 /// Appends the next operation of the tape.
 pub(super) fn operation(world: &World, client: usize, tape: &mut Tape<'_>, out: &mut Encoder) {
@@ -33,19 +44,15 @@ pub(super) fn operation(world: &World, client: usize, tape: &mut Tape<'_>, out: 
         8 => NfsArgOp::SetAttr(SetAttrArgs { state_id: c.state_id(), attributes: c.attributes() }),
         9..=11 => c.open(),
         12 => c.lock(),
-        13 => NfsArgOp::LockTest(LockTestArgs {
-            lock_type: c.lock_type(),
-            offset: c.tape.number(),
-            length: c.tape.number(),
-            owner: c.owner(),
-        }),
-        14 => NfsArgOp::Unlock(UnlockArgs {
-            lock_type: c.lock_type(),
-            seqid: 0,
-            lock_state_id: c.state_id(),
-            offset: c.tape.number(),
-            length: c.tape.number(),
-        }),
+        13 => {
+            let (offset, length) = c.range();
+            NfsArgOp::LockTest(LockTestArgs { lock_type: c.lock_type(), offset, length, owner: c.owner() })
+        }
+        14 => {
+            let (offset, length) = c.range();
+            let (lock_type, lock_state_id) = (c.lock_type(), c.state_id());
+            NfsArgOp::Unlock(UnlockArgs { lock_type, seqid: 0, lock_state_id, offset, length })
+        }
         15 => NfsArgOp::Close(CloseArgs { seqid: 0, state_id: c.state_id() }),
         16 => NfsArgOp::Read(ReadArgs {
             state_id: c.state_id(),
@@ -68,7 +75,7 @@ pub(super) fn operation(world: &World, client: usize, tape: &mut Tape<'_>, out: 
             cookie: c.tape.number(),
             cookie_verifier: Verifier([c.tape.byte(); 8]),
             dir_count: c.tape.number32(),
-            max_count: c.tape.number32(),
+            max_count: c.tape.number32().wrapping_add(1).wrapping_mul(64),
             request: c.bitmap(),
         }),
         24 => NfsArgOp::ReadLink,
@@ -161,16 +168,16 @@ impl Choose<'_, '_> {
         }
     }
 
-    /// One that the server gave, or a changed one.
+    /// One that the server gave; sometimes a changed one.
     fn handle(&mut self) -> FileHandle {
-        let Some(handle) = self.tape.pick(&self.world.handles) else {
-            return FileHandle::new(vec![1]).unwrap();
-        };
-        match self.tape.byte() {
-            0..0xf0 => handle,
-            change => {
-                let mut bytes = handle.as_bytes().to_vec();
-                bytes[usize::from(change & 0x0f)] ^= 1;
+        let at = self.tape.byte();
+        let known = &self.world.handles;
+        match known.get(usize::from(at) % (known.len() + 1)) {
+            Some(handle) => handle.clone(),
+            None => {
+                let mut bytes = known[0].as_bytes().to_vec();
+                let changed = usize::from(self.tape.byte()) % bytes.len();
+                bytes[changed] ^= 1;
                 FileHandle::new(bytes).unwrap()
             }
         }
@@ -193,6 +200,11 @@ impl Choose<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Offset and length, which is seldom zero.
+    fn range(&mut self) -> (u64, u64) {
+        (self.tape.number(), self.tape.number().wrapping_add(1))
     }
 
     fn owner(&mut self) -> StateOwner {
@@ -238,7 +250,10 @@ impl Choose<'_, '_> {
 
     fn open(&mut self) -> NfsArgOp {
         let how = self.tape.byte();
-        let access = self.tape.number32();
+        let access = match self.tape.number32() {
+            0 => bits::share_access::BOTH,
+            access => access,
+        };
         let deny = self.tape.number32();
         let owner = self.owner();
         let how_to = match how % 8 {
@@ -252,7 +267,7 @@ impl Choose<'_, '_> {
             }),
         };
         let claim = match how >> 4 {
-            0..=7 => OpenClaim::Null(if how >> 4 == 0 && how < 8 { "f".into() } else { self.name() }),
+            0..=7 => OpenClaim::Null(self.name()),
             8..=10 => OpenClaim::FileHandle,
             11 | 12 => OpenClaim::Previous(DelegationType::None),
             13 => OpenClaim::Previous(DelegationType::Write),
@@ -277,7 +292,7 @@ impl Choose<'_, '_> {
     fn lock(&mut self) -> NfsArgOp {
         let lock_type = self.lock_type();
         let how = self.tape.byte();
-        let (offset, length) = (self.tape.number(), self.tape.number());
+        let (offset, length) = self.range();
         let locker = match how & 2 {
             0 => {
                 let open_state_id = self.state_id();

@@ -117,7 +117,22 @@ impl World {
             world.clients.push(Client::NOBODY);
             assert!(world.restart_client(client).await);
         }
+        world.look_around().await;
         world
+    }
+
+    /// Learns the handles of what there is from the beginning.
+    async fn look_around(&mut self) {
+        let lookup = |name: &str| NfsArgOp::Lookup(LookupArgs { name: name.into() });
+        for path in
+            [&["home"][..], &["home", "f"], &["home", "d"], &["other"], &["home", "l"], &["other", "f"], &[]]
+        {
+            let mut operations = vec![NfsArgOp::PutRootFh];
+            operations.extend(path.iter().map(|name| lookup(name)));
+            operations.push(NfsArgOp::GetFh);
+            self.run(0, &operations).await;
+        }
+        assert_eq!(self.handles.len(), 7);
     }
 
     pub fn owner(client: usize) -> &'static str {
