@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,11 +26,18 @@ pub trait BlockLoader: Send + Sync + 'static {
     async fn load(&self, file: FileKey, block: BlockIndex, version: Version) -> Result<Bytes, LoadError>;
 }
 
+/// A load that has begun.
+struct UnderWay {
+    flight: Flight,
+    /// A reader waits for it.
+    wanted: Arc<AtomicBool>,
+}
+
 type Flight = Shared<BoxFuture<'static, Result<Bytes, CacheError>>>;
 
 /// Blocks on their way from the clouds: one load for all readers of a block, and a bound on what is under way.
 pub(crate) struct Fetches {
-    flights: Mutex<HashMap<BlockKey, Flight>>,
+    flights: Mutex<HashMap<BlockKey, UnderWay>>,
     /// All loads.
     under_way: Arc<Semaphore>,
     units: u32,
@@ -62,7 +70,10 @@ impl Fetches {
         let flight = {
             let mut flights = self.flights.lock();
             match flights.get(&block) {
-                Some(flight) => flight.clone(),
+                Some(under_way) => {
+                    under_way.wanted.store(true, Ordering::Relaxed);
+                    under_way.flight.clone()
+                }
                 None => self.start(&mut flights, block, bytes, loader, None),
             }
         };
@@ -96,7 +107,7 @@ impl Fetches {
 
     fn start(
         self: &Arc<Self>,
-        flights: &mut HashMap<BlockKey, Flight>,
+        flights: &mut HashMap<BlockKey, UnderWay>,
         block: BlockKey,
         bytes: u64,
         loader: &Arc<dyn BlockLoader>,
@@ -105,6 +116,8 @@ impl Fetches {
         Stats::add(&self.stats.fetches);
         let (done, landed) = oneshot::channel();
         let (fetches, loader, units) = (Arc::clone(self), Arc::clone(loader), self.units_of(bytes));
+        let wanted = Arc::new(AtomicBool::new(ahead.is_none()));
+        let is_wanted = Arc::clone(&wanted);
         tokio::spawn(async move {
             let landing = Landing { fetches, block };
             // Never closed; without a permit the bound would be missed by this one load.
@@ -113,12 +126,12 @@ impl Fetches {
             let BlockKey { file, block: index, version } = block;
             let result = loader.load(file, index, version).await;
             if let Ok(bytes) = &result {
-                match ahead {
-                    Some(_) => landing.fetches.clean.insert_ahead(block, bytes.clone()),
-                    None => landing.fetches.clean.insert(block, bytes.clone()),
+                match is_wanted.load(Ordering::Relaxed) {
+                    true => landing.fetches.clean.insert(block, bytes.clone()),
+                    false => landing.fetches.clean.insert_ahead(block, bytes.clone()),
                 }
             }
-            drop(landing);
+            drop((ahead, landing));
             // Nobody may be waiting any more.
             let _ = done.send(result.map_err(|cause| load_error(block, cause)));
         });
@@ -126,7 +139,7 @@ impl Fetches {
             .map(move |result| result.unwrap_or_else(|_| Err(load_error(block, Arc::new(Interrupted)))))
             .boxed()
             .shared();
-        flights.insert(block, flight.clone());
+        flights.insert(block, UnderWay { flight: flight.clone(), wanted });
         flight
     }
 }

@@ -185,3 +185,24 @@ async fn blocks_loaded_for_a_reader_who_never_comes_make_room_after_a_while() {
     world.clock.advance(std::time::Duration::from_secs(6));
     assert!(start(2).await > first);
 }
+
+#[tokio::test]
+async fn a_reader_as_fast_as_the_clouds_does_not_run_out_of_readahead() {
+    let world = World::new(4 << 20, 0);
+    let map = vec![1; 200];
+    for block in 0..200 {
+        world.store(file(1), block, 1, Bytes::from(vec![1; BLOCK as usize]));
+    }
+    for block in 0..200 {
+        let size = 200 * BLOCK;
+        let (offset, length) = (block * BLOCK, BLOCK);
+        let request = ReadRequest { file: file(1), shift: SHIFT, size, offset, length, readahead: true };
+        let plan = world.cache.plan_read(&request);
+        let versions: Vec<_> = plan.blocks().iter().map(|block| stored(&map, block.0)).collect();
+        // Always on the heels of the loads: most blocks are still under way.
+        world.cache.read(plan, &versions, &world.loader()).await.unwrap();
+    }
+    let usage = world.cache.usage();
+    assert_eq!(usage.fetches, 200);
+    assert!(usage.readahead > 150, "{usage:?}");
+}
