@@ -1,4 +1,76 @@
-//! Volumes: trees of files over metadata, cache and clouds.
+//! Volumes: trees of files whose metadata is rows, whose new data is in the journal and the cache, and whose old data is
+//! sealed in the clouds.
+//!
+//! [`Volumes`] is the registry of a node; each [`Volume`] in it is a [`FileSystem`](file_system::FileSystem). One
+//! transaction of a file system is one transaction of the metadata store (decision D1); file data travels with it
+//! as attachments and becomes dirty data of the cache at the same instant. Upkeep moves dirty data to the clouds
+//! through [`MaintainedVolume`](upkeep::MaintainedVolume), which [`Volume`] implements: the versions that it commits
+//! say what is current, and nothing else does (D2).
+//!
+//! What it is not: it speaks no protocol, talks to no cloud by itself, and runs no background task.
+//!
+//! # Limits
+//!
+//! Files up to 1 EiB, 1,000,000 names of one object, names of 255 bytes, link targets of 4,095 bytes, 1,024 extended
+//! attributes of 64 KiB each ([`file_system::limits`]). Entries of a directory: bounded by 64-bit cookies. A truncation
+//! rewrites the block map from the cut on in one transaction, about 2 KiB for each GiB of 1 MiB blocks; one that
+//! the journal cannot hold as a record is refused with an error.
+//!
+//! Reading does not change the access time. [`Attributes::space_used`](file_system::Attributes::space_used) is exact
+//! for files without holes; for others it is the bytes written, but at most the size.
+//!
+//! # Write-back and truncation
+//!
+//! A block may be cut off while its content is on the way to the clouds. Every cut therefore *touches* the row
+//! `cut` of the file, which every commit of written blocks reads: one of the two waits for the other or runs again.
+//! The commit then asks the snapshot whether the file was cut since it was taken; if so, the version number is
+//! burnt and its fragments are garbage. A cut inside a block always leaves dirty zeros behind it, so that whatever
+//! is on the way is overwritten once more.
+//!
+//! Version numbers of attempts that fail are burnt in memory, and the [`SealId`](blocks::SealId) of all sealings of
+//! one start of the node is the number of that start: no pair of version and seal id ever stands for two contents.
+//!
+//! # Removal
+//!
+//! A regular file without a name becomes an orphan: its row stays, with a mark, until upkeep takes it apart in
+//! transactions of bounded size. Everything that holds a file open is in memory; an orphan that nobody holds
+//! cannot be held again, and is stale for everybody.
+//!
+//! # Formats
+//!
+//! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
+//! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
+//! a format byte, 1; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `01` store | | schema (1), gateway |
+//! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
+//! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
+//! | `04` slot counter | | 4 bytes, no format: the next slot |
+//! | `05` policy | slot, number 4 | scheme 3 (crate `disperse`), block shift 1, suite 1, padding (text), clouds: count, numbers (`K33`) |
+//! | `06` epoch key | slot, accessor set 4, epoch 4, gateway 2 | 82 bytes, no format: the epoch key wrapped to the gateway (crate `seal`) |
+//! | `07` usage | slot | exact 1, objects, bytes (signed); counted anew at start unless exact |
+//! | `08` orphan | slot, object | nothing: the object has no name and waits to be taken apart |
+//! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, creator |
+//! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
+//! | `0B` starts | | 8 bytes, no format: how often the store was opened |
+//! | `10` object | slot, object, then: | |
+//! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor |
+//! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
+//! | | `03` target | of a symbolic link |
+//! | | `04` cut | never stored |
+//! | | `10` name | of an entry: object 18, cookie |
+//! | | `11` cookie 8 | of an entry: object 18, name |
+//! | | `20` name | of an extended attribute: its value |
+//! | | `30` chunk 8 | the block map of 1,024 blocks |
+//!
+//! **Block map chunk**: a sequence of runs. A run is `(length - 1) << 1 | literal`; `length` entries follow if it is
+//! literal, one that repeats otherwise. An entry is `zigzag(version - version before) << 3 | wide << 2 | hole << 1 |
+//! extra`; with *wide* the bits of the step above the 61st follow, with *extra* the creator, the seal id and the
+//! number of burnt versions; without it the first two are those of the entry before and nothing is burnt. Before the
+//! first entry all are zero. Blocks behind the last run were never stored (`K12`, `K13`, `K14`).
 
 #![deny(missing_docs)]
 
