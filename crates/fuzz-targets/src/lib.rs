@@ -26,6 +26,7 @@ mod image_disk;
 mod journal_image;
 mod listing;
 mod machine;
+mod metadata_image;
 mod rpc;
 mod sealed;
 mod server;
@@ -116,6 +117,20 @@ pub const TARGETS: &[Target] = &[
         seeds: journal_image::seeds,
         max_len: 64,
         cases: 1000,
+    },
+    Target {
+        name: "metadata",
+        run: metadata_image::files,
+        seeds: metadata_image::file_seeds,
+        max_len: 64,
+        cases: 100,
+    },
+    Target {
+        name: "metadata_replay",
+        run: metadata_image::replay,
+        seeds: metadata_image::replay_seeds,
+        max_len: 512,
+        cases: 100,
     },
     Target {
         name: "cache_disk",
