@@ -67,6 +67,22 @@ async fn a_hole_is_read_without_asking_a_cloud() {
 }
 
 #[tokio::test]
+async fn what_was_cut_off_twice_does_not_come_back() {
+    let node = Node::new().await;
+    let file = file_of(&node, &[7; 800]).await;
+    node.write_back().await;
+    set_size(&node, file, 500).await;
+    set_size(&node, file, 300).await;
+    set_size(&node, file, 800).await;
+    let expected = [&[7; 300][..], &[0; 500]].concat();
+    assert_eq!(content(&node, file).await, expected);
+    node.write_back().await;
+    node.cache.drop_clean().await;
+    assert_eq!(content(&node, file).await, expected);
+    node.check().await;
+}
+
+#[tokio::test]
 async fn versions_survive_truncation_and_no_name_is_used_twice() {
     // K14
     let node = Node::new().await;
@@ -97,6 +113,21 @@ async fn a_cut_inside_a_block_leaves_nothing_of_the_rest() {
     node.cache.drop_clean().await;
     let content = content(&node, file).await;
     assert!(content[..100].iter().all(|&b| b == 1) && content[100..].iter().all(|&b| b == 0));
+}
+
+#[tokio::test]
+async fn a_second_cut_does_not_bring_back_what_the_first_one_cut() {
+    let node = Node::new().await;
+    let file = file_of(&node, &[7; 60_000]).await;
+    node.write_back().await;
+    for size in [40_000, 20_000, 60_000] {
+        set_size(&node, file, size).await;
+    }
+    let mut expected = vec![7; 20_000];
+    expected.resize(60_000, 0);
+    assert_eq!(content(&node, file).await, expected);
+    node.write_back().await;
+    assert_eq!(content(&node, file).await, expected);
 }
 
 #[tokio::test]

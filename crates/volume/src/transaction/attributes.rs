@@ -19,7 +19,7 @@ impl VolumeTransaction {
         if let Some(size) = set.size {
             new.space_used = old.space_used.min(size);
             if size < old.size {
-                self.cut(file.object, old.size, size).await?;
+                self.cut(file.object, size).await?;
             }
             self.written.insert(file.object);
         }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use cache::{BlockLoader, DataOp, ReadRequest, Stored};
 use file_system::permission::{may_read, may_write, require_regular};
 use file_system::{Authority, FileId, FsError, FsResult, ReadData, attribute_rules};
-use ids::{BlockIndex, BlockShift, ObjectId};
+use ids::{BlockIndex, BlockShift, ObjectId, Version};
 use meta::{Attachment, Scan};
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl VolumeTransaction {
 
     /// Takes the content from `new` on out of the map, the cache and the clouds (later). The size is the caller's
     /// to set.
-    pub(super) async fn cut(&mut self, object: ObjectId, old: u64, new: u64) -> FsResult<()> {
+    pub(super) async fn cut(&mut self, object: ObjectId, new: u64) -> FsResult<()> {
         let shift = match self.objects.get(&object) {
             Some(loaded) => block_shift(&loaded.inode)?,
             None => return Err(FsError::Stale),
@@ -111,8 +111,10 @@ impl VolumeTransaction {
         self.attach(DataOp::truncate(file, new));
         let block_end = shift.start_of(BlockIndex(shift.blocks_in(new)));
         if new < block_end {
-            // Also when nothing of the block is stored: an older state of it may be on its way to the clouds.
-            self.attach(DataOp::Zero { file, shift, offset: new, length: block_end.min(old) - new });
+            // Also when nothing of the block is stored: an older state of it may be on its way to the clouds. And up
+            // to the end of the block, not of the file: what is stored may be longer than the file has been since
+            // an earlier cut, whose zeros were just discarded.
+            self.attach(DataOp::Zero { file, shift, offset: new, length: block_end - new });
         }
         self.unsaved.entry(object).or_default().cut(new);
         Ok(())
@@ -168,8 +170,12 @@ impl VolumeTransaction {
         for (key, row) in changed {
             self.meta.put(key, row);
         }
-        for version in &garbage {
-            self.meta.delete(self.volume.keys.repair(object, version.block, version.version));
+        // Those that there are, not one for each version: a large file has more blocks than a transaction has writes.
+        let (start, end) = self.volume.keys.repairs_of(object);
+        let start = start.max(self.volume.keys.repair(object, first, Version::NONE));
+        let scan = Scan { start: &start, end: &end, guard: None, limit: usize::MAX };
+        for (repair, _) in self.meta.scan(scan).await.map_err(meta_error)? {
+            self.meta.delete(repair);
         }
         let volume = self.volume.clone();
         volume.put_garbage(&mut *self.meta, object, policy, &key, garbage);
