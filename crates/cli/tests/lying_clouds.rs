@@ -71,11 +71,12 @@ impl World {
         let log = incidents(&self.gateway);
         for (place, _) in damaged {
             let incident = log.iter().find(|incident| incident["fragment"] == place.name.as_str());
-            let incident = incident.unwrap_or_else(|| panic!("no incident tells of {place:?}; log: {log:#?}"));
+            let incident = incident.unwrap_or_else(|| panic!("{} incidents, and none of {place:?}", log.len()));
             assert_eq!(incident["cloud"], place.cloud.as_str(), "{incident:#}");
             assert_eq!(incident["block"], place.block, "{incident:#}");
             assert_eq!(incident["version"], place.version, "{incident:#}");
-            for field in ["time", "volume", "object", "wrong", "done"] {
+            assert!(incident["time"].as_f64() > Some(1.7e9), "{incident:#}"); // seconds of the wall clock
+            for field in ["volume", "object", "wrong", "done"] {
                 let text = incident[field].as_str();
                 assert!(text.is_some_and(|text| !text.is_empty()), "no {field} in {incident:#}");
             }

@@ -19,7 +19,8 @@ use support::{Client, Gateway, Random, Settings, files_below};
 const LEASE: Duration = Duration::from_secs(10);
 
 fn gateway(folder: &tempfile::TempDir) -> Gateway {
-    Gateway::start_with(&folder.path().join("data"), &Settings::in_folder(folder.path()))
+    let settings = Settings { lease: "10s", ..Settings::in_folder(folder.path()) };
+    Gateway::start_with(&folder.path().join("data"), &settings)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -38,7 +38,10 @@ impl Server {
     }
 
     fn delete(&self, bucket: &str, key: &str) {
-        parallel(|| ureq::delete(format!("{}/{bucket}/{key}", self.url)).call()).unwrap();
+        // Only its presence counts.
+        let signature = "AWS4-HMAC-SHA256 Credential=a/20240101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+        let request = ureq::delete(format!("{}/{bucket}/{key}", self.url)).header("authorization", signature);
+        parallel(|| request.call()).unwrap();
     }
 
     fn cloud(&self, bucket: &str) -> String {

@@ -145,6 +145,15 @@ fn begin(
     file.file.sync_data()
 }
 
+fn tell_of_torn_write(walk: &Walk) {
+    tracing::warn!(
+        file = %walk.file.path.display(),
+        offset = walk.at,
+        last = walk.next_lsn.0 - 1,
+        "the journal ends in an interrupted write, which is cut off; everything acknowledged before it is there"
+    );
+}
+
 /// The end of the newest segment.
 struct Tail {
     header: RunHeader,
@@ -194,10 +203,14 @@ impl Tail {
         }
         let from = walk.at;
         walk.nothing_follows(from)?;
+        if walk.begins_batch()? {
+            tell_of_torn_write(&walk);
+        }
         if !walk.payloads_are_whole(&last_records)? {
             // Torn: the head arrived and part of the payloads did not.
             let first = last_records.first().map_or(walk.next_lsn, |record| record.lsn);
             walk.step_back(last_batch, first, before_last);
+            tell_of_torn_write(&walk);
             last_records.clear();
         }
         let unproven = !last_records.is_empty();

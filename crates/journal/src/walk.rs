@@ -152,6 +152,12 @@ impl Walk {
         Ok((at == end).then_some((head, records)))
     }
 
+    /// Whether the head of the next batch stands at the walk's place, be the rest of it whole or not.
+    pub(crate) fn begins_batch(&mut self) -> Result<bool, JournalError> {
+        let head = self.head_at(self.at).map_err(|cause| self.read_error(cause))?;
+        Ok(head.is_some_and(|head| head.number == self.batch_number && head.first_lsn == self.next_lsn))
+    }
+
     fn head_at(&mut self, at: u64) -> io::Result<Option<BatchHead>> {
         if at + BATCH_HEAD > self.file.bytes {
             return Ok(None);

@@ -87,7 +87,7 @@ fn announce(gateway: &Gateway) {
     hint(format_args!(
         "mount with: mount -t nfs -o vers=4.2,proto=tcp,port={} {}:{} /mnt",
         nfs.port(),
-        nfs.ip(),
+        if nfs.is_ipv6() { format!("[{}]", nfs.ip()) } else { nfs.ip().to_string() },
         volumes.first().map_or("/", String::as_str)
     ));
     say(format_args!("ready nfs={nfs} volumes={} admin=http://{}", volumes.join(","), gateway.admin_address()));

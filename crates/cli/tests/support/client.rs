@@ -2,12 +2,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use nfs4::bits::share_access;
 use nfs4::{
     Attribute, AttributeValues, Bitmap, FileHandle, FileType, NfsArgOp, NfsResOp, NfsStatus, Outcome,
     StableHow, StateId, Verifier,
 };
 use nfs4_client::operations::{self, put_handle};
-use nfs4_client::{ClientError, Config, Session};
+use nfs4_client::{ClientError, Config, OpenFile, Session};
 
 /// An NFS client on the volume `home`, which does again what the server asks to do later.
 pub struct Client {
@@ -88,9 +89,7 @@ impl Client {
 
     /// As [`Client::write`].
     pub async fn try_write(&self, path: &str, data: &Bytes) -> Result<(), ClientError> {
-        let (parent, name) = split(path);
-        let parent = self.find(parent).await?;
-        let file = self.session.create(&parent, name, 0o644).await?;
+        let file = self.open(path).await?;
         let size = AttributeValues { size: Some(0), ..AttributeValues::default() };
         self.run(&[put_handle(&file.handle), operations::set_attributes(file.state_id, &size)]).await?;
         let step = (self.session.payload_bytes() as usize).min(1 << 20);
@@ -99,6 +98,21 @@ impl Client {
             self.write_at(&file.handle, file.state_id, at as u64, StableHow::FileSync, part).await?;
         }
         self.session.close(&file).await
+    }
+
+    /// Opens the file `path` for reading and writing, making it if need be.
+    pub async fn open(&self, path: &str) -> Result<OpenFile, ClientError> {
+        let (parent, name) = split(path);
+        let parent = self.find(parent).await?;
+        let access = share_access::BOTH | share_access::WANT_NO_DELEG;
+        let open = operations::open(name, access, operations::unchecked(0o644), operations::owner("open"));
+        let mut results = self.run(&[put_handle(&parent), open, NfsArgOp::GetFh]).await?;
+        match (results.pop(), results.pop()) {
+            (Some(NfsResOp::GetFh(Outcome::Ok(handle))), Some(NfsResOp::Open(Outcome::Ok(opened)))) => {
+                Ok(OpenFile { handle, state_id: opened.state_id, delegation: opened.delegation })
+            }
+            other => panic!("OPEN returned {other:?}"),
+        }
     }
 
     /// One WRITE, which must be done whole.

@@ -17,7 +17,7 @@ pub struct FragmentPlace {
 
 /// Every fragment of the file `path` (below the volume `home`), by block and then in the order of the policy.
 pub fn named_fragments(gateway: &Gateway, path: &str) -> Vec<FragmentPlace> {
-    let why = gateway.json(&["why", &format!("/home/{path}")], &[0]);
+    let why = gateway.ask(&format!("/v1/why?path=/home/{path}"));
     let blocks = why["blocks"].as_array().unwrap_or_else(|| panic!("no blocks in {why:#}"));
     let mut places = Vec::new();
     for block in blocks {

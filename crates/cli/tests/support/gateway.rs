@@ -5,13 +5,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use super::Settings;
 
-/// The binary under test.
-pub const KURMA: &str = env!("CARGO_BIN_EXE_kurma");
+/// The binary under test: the one just built, or the one that `KURMA_BINARY` names.
+pub static KURMA: LazyLock<PathBuf> =
+    LazyLock::new(|| std::env::var_os("KURMA_BINARY").map_or(env!("CARGO_BIN_EXE_kurma").into(), PathBuf::from));
 
 /// One gateway with its data folder.
 pub struct Gateway {
@@ -55,7 +57,7 @@ impl Gateway {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(KURMA);
+        let mut command = Command::new(&*KURMA);
         command.args(["up", "--data"]).arg(&self.data);
         command.args(["--nfs", &self.nfs.to_string(), "--admin", &self.admin.to_string()]);
         command.env_remove("KURMA_ADMIN").env_remove("KURMA_FAILPOINT");
@@ -159,7 +161,7 @@ impl Gateway {
     /// Runs `kurma ARGS` against this gateway.
     pub fn kurma(&self, args: &[&str]) -> Output {
         let admin = format!("http://{}", self.admin);
-        parallel(|| Command::new(KURMA).args(args).args(["--admin", &admin]).output()).unwrap()
+        parallel(|| Command::new(&*KURMA).args(args).args(["--admin", &admin]).output()).unwrap()
     }
 
     /// Runs `kurma ARGS`, which must end with one of `codes`.
@@ -179,6 +181,12 @@ impl Gateway {
     /// Runs `kurma ARGS --json`, which must end with one of `codes`, and returns what it printed.
     pub fn json(&self, args: &[&str], codes: &[i32]) -> Value {
         serde_json::from_slice(&self.kurma_ends(&[args, &["--json"]].concat(), codes).stdout).unwrap()
+    }
+
+    /// What the admin interface answers: as the command would print it, for scenarios that ask very often.
+    pub fn ask(&self, path: &str) -> Value {
+        let text = parallel(|| ureq::get(format!("http://{}{path}", self.admin)).call()?.body_mut().read_to_string());
+        serde_json::from_str(&text.unwrap()).unwrap()
     }
 
     /// Waits until everything is in the clouds and nothing needs repair.

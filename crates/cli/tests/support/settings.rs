@@ -36,7 +36,7 @@ impl Settings {
             cloud_timeout: "30s",
             policy: "rs:2+1",
             block_size: "64KiB",
-            lease: "10s",
+            lease: "90s",
             memory: "64MiB",
             journal: "128MiB",
             disk: "64MiB",
