@@ -17,7 +17,8 @@ pub struct Limits {
     pub operations: u32,
     /// Bytes of the largest reply that one slot keeps for retries.
     pub cached_reply_bytes: u32,
-    /// Bytes that the reply caches of all sessions may grow to; sessions are granted fewer slots when it nears.
+    /// Bytes that the reply caches of all sessions may grow to. A session is granted slots for a quarter of what
+    /// is left at most, so that a few greedy ones leave room for many.
     pub reply_cache_bytes: u64,
     /// Opens and lock-owner states of all clients together.
     pub states: usize,
@@ -45,12 +46,12 @@ impl Default for Limits {
             message_bytes: (4 << 20) + (128 << 10),
             operations: 2048,
             cached_reply_bytes: 256 << 10,
-            reply_cache_bytes: 1 << 30,
-            states: 1 << 20,
-            opens_per_client: 1 << 18,
+            reply_cache_bytes: 64 << 20,
+            states: 1 << 18,
+            opens_per_client: 1 << 17,
             locks_per_file: 1 << 16,
-            locks: 1 << 20,
-            lock_owners_per_client: 1 << 18,
+            locks: 1 << 18,
+            lock_owners_per_client: 1 << 17,
             optimistic_tries: 4,
             exclusive_tries: 4,
         }

@@ -138,11 +138,12 @@ fn negotiate_fore(asked: &Channel, cache_left: u64, limits: &crate::Limits) -> R
     }
     let max_response = asked.max_response.min(limits.message_bytes);
     let cached = asked.max_response_cached.min(limits.cached_reply_bytes).min(max_response);
-    let affordable = cache_left / u64::from(cached.max(SMALLEST_CACHED));
-    let slots = u64::from(asked.slots.min(limits.slots)).min(affordable);
-    if slots == 0 {
+    let slot_bytes = u64::from(cached.max(SMALLEST_CACHED));
+    if cache_left < slot_bytes {
         return Err(NfsStatus::NoSpc);
     }
+    let affordable = (cache_left / 4 / slot_bytes).max(1);
+    let slots = u64::from(asked.slots.min(limits.slots)).min(affordable);
     Ok(Channel {
         max_request: asked.max_request.min(limits.message_bytes),
         max_response,

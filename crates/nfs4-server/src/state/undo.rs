@@ -47,7 +47,12 @@ impl State {
     pub fn roll_back(&mut self, log: &mut UndoLog) {
         while let Some(entry) = log.0.pop() {
             match entry {
-                Undo::Opened(other) => self.drop_open(&other),
+                Undo::Opened(other) => {
+                    // A higher seqid: another OPEN of the same owner stands on it.
+                    if matches!(self.held.get(&other), Some(Held::Open(open)) if open.seqid == 1) {
+                        self.drop_open(&other);
+                    }
+                }
                 Undo::Reshared { other, before, seqid } => {
                     if let Some(Held::Open(open)) = self.held.get_mut(&other)
                         && open.seqid == seqid
@@ -56,7 +61,11 @@ impl State {
                     }
                 }
                 Undo::Closed(removed) => self.reopen(*removed),
-                Undo::LockOwnerMade(other) => drop(self.remove_lock_state(&other)),
+                Undo::LockOwnerMade(other) => {
+                    if matches!(self.held.get(&other), Some(Held::Lock(lock)) if lock.seqid == 0) {
+                        drop(self.remove_lock_state(&other));
+                    }
+                }
                 Undo::LockOwnerFreed(other, lock) => self.insert_lock_state(other, lock),
                 Undo::Ranges { other, before, seqid_before, seqid } => {
                     if let Some(Held::Lock(lock)) = self.held.get_mut(&other)

@@ -44,7 +44,7 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
     };
     let grant = world.state.create_session(&request, world.now).unwrap();
     assert!(grant.fore.operations >= 1024 && grant.fore.max_request >= (4 << 20) + 65536);
-    assert_eq!(grant.fore.slots, Limits::default().slots);
+    assert_eq!(grant.fore.slots, 64, "those that a quarter of the reply cache pays for");
     assert!(!grant.back_channel);
 
     request.sequence += 1;
@@ -70,16 +70,17 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
 
 #[test]
 fn reply_caches_are_bounded_over_all_sessions() {
-    let limits = Limits { reply_cache_bytes: 3 * 8 * 4096 / 2, sessions_per_client: 3, ..Limits::default() };
+    let limits = Limits { reply_cache_bytes: 10 * 4096, sessions_per_client: 11, ..Limits::default() };
     let mut world = world_with(limits, &[]);
     let client = world.exchange("a", 1, USER, false).unwrap();
     let mut create = |sequence| world.create_session_as(client.client, client.sequence + sequence, USER);
     let first = create(0).unwrap();
-    assert_eq!(first.fore.slots, 8);
-    assert_eq!(create(1).unwrap().fore.slots, 4);
-    assert_eq!(refused(create(2)), NfsStatus::NoSpc);
+    assert_eq!(first.fore.slots, 2, "a quarter of what is left");
+    let further: Vec<u32> = (1..8).map(|sequence| create(sequence).unwrap().fore.slots).collect();
+    assert_eq!(further, [2, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(refused(create(8)), NfsStatus::NoSpc);
     world.state.destroy_session(first.session).unwrap();
-    assert_eq!(world.create_session_as(client.client, client.sequence + 3, USER).unwrap().fore.slots, 8);
+    assert_eq!(world.create_session_as(client.client, client.sequence + 9, USER).unwrap().fore.slots, 1);
 }
 
 /// RFC 8881 §18.46.3.

@@ -13,6 +13,23 @@ fn a_new_open_is_taken_back() {
 }
 
 #[test]
+fn an_open_and_a_lock_owner_that_another_compound_has_used_stay_when_they_are_taken_back() {
+    let mut world = world();
+    let a = world.client("a");
+    world.open(a, "o", 1, Share::READ, 0).unwrap();
+    let mut log = std::mem::take(&mut world.undo);
+    let open = world.open(a, "o", 1, RW, 0).unwrap();
+    world.state.roll_back(&mut log);
+    assert_eq!(world.io(a, open, 1, true), Ok(IoGrant::Opened));
+
+    world.lock(a, Locker::New { open, owner: b"l" }, 1, (0, 9), true).unwrap().unwrap();
+    log = std::mem::take(&mut world.undo);
+    let lock = world.lock(a, Locker::New { open, owner: b"l" }, 1, (20, 9), true).unwrap().unwrap();
+    world.state.roll_back(&mut log);
+    assert_eq!(world.state.test_state_id(a, &lock), NfsStatus::Ok);
+}
+
+#[test]
 fn an_upgrade_and_a_downgrade_are_taken_back() {
     let mut world = world();
     let a = world.client("a");
