@@ -15,7 +15,7 @@ use upkeep::BlockVersion;
 use crate::VolumeError;
 use crate::error::meta_error;
 use crate::keys::Keys;
-use crate::node::{Node, upkeep_transaction};
+use crate::node::{Node, RETRIES, upkeep_transaction};
 use crate::references::References;
 use crate::row::{Chunk, ChunkView, Inode, KeyRow, Policy, Tier, VolumeRecord, decode_policy};
 use crate::transaction::VolumeTransaction;
@@ -299,7 +299,7 @@ impl FileSystem for Volume {
         if file.volume != self.inner.id {
             return Ok(());
         }
-        loop {
+        for _ in 0..RETRIES {
             // Whatever changes a file writes its row; and a transaction that only read waits for what it read.
             let begun = self.inner.node.store.begin(meta::Mode::Optimistic).await;
             let mut transaction = begun.map_err(meta_error)?;
@@ -310,6 +310,7 @@ impl FileSystem for Volume {
                 Err(error) => return Err(meta_error(error)),
             }
         }
+        Err(FsError::Conflict)
     }
 
     fn write_verifier(&self) -> [u8; 8] {
@@ -338,10 +339,14 @@ impl cache::BlockLoader for Loader {
         let loaded = loaded.map_err(load_error)?;
         if !loaded.bad.is_empty() {
             let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
-            if let Err(error) = self.volume.queue_repair(file.object, block, version, &fragments).await {
-                // The data is good; the next read or scrub finds the fragments again.
-                tracing::warn!(block = %identity, %error, "a repair could not be queued");
-            }
+            // Beside the read: it may be part of an exclusive transaction, while which nobody else commits.
+            let volume = self.volume.clone();
+            tokio::spawn(async move {
+                if let Err(error) = volume.queue_repair(file.object, block, version, &fragments).await {
+                    // The data is good; the next read or scrub finds the fragments again.
+                    tracing::warn!(block = %identity, %error, "a repair could not be queued");
+                }
+            });
         }
         Ok(loaded.plaintext)
     }

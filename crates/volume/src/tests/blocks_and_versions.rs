@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use file_system::conformance::scene::*;
-use file_system::{Authority, FileId, FileSystem, SetAttributes};
+use file_system::{Authority, FileId, FileSystem, FsError, SetAttributes};
 use ids::{BlockIndex, GatewayId, Version};
 use upkeep::Plan;
 
@@ -247,6 +247,10 @@ async fn a_fragment_that_a_read_found_bad_is_repaired() {
         cloud.inner().poke(&name, None);
     }
     assert_eq!(content(&node, file).await, b"precious");
+    for _ in 0..100 {
+        // The repair is queued beside the read.
+        tokio::task::yield_now().await;
+    }
     if node.volume.repair_count(9).await.unwrap() == 0 {
         // The read had enough with the other two.
         let _ = node.upkeep.scrubber.once(100, 0).await.unwrap();
@@ -299,4 +303,18 @@ async fn a_truncation_during_write_back_wins() {
     assert_eq!(content(&node, file).await, [0; 10]);
     drop(claimed);
     node.check().await;
+}
+
+#[tokio::test]
+async fn too_many_bad_clouds_are_an_error_and_never_wrong_bytes() {
+    let node = Node::new().await;
+    let file = file_of(&node, b"precious").await;
+    node.write_back().await;
+    node.cache.drop_clean().await;
+    for cloud in &node.site.clouds[..2] {
+        let name = cloud.inner().names()[0].clone();
+        cloud.inner().poke(&name, Some(bytes::Bytes::from_static(b"noise")));
+    }
+    let lost = read(&mut begin(&node.fs()).await, file, 0, 8).await;
+    assert!(matches!(lost, Err(FsError::Io(_))), "{lost:?}");
 }
