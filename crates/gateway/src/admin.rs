@@ -1,4 +1,5 @@
-//! The admin interface: JSON over HTTP on loopback, for the `kurma` command and for monitoring.
+//! The admin interface: JSON over HTTP on loopback, for the `kurma` command and for monitoring. All but the metrics
+//! takes `Authorization: Bearer TOKEN`, the token being that of `admin.token` in the data folder.
 //!
 //! | request | answer |
 //! |---|---|
@@ -15,9 +16,11 @@
 //! | `GET /v1/key` | identity of the key file |
 //! | `GET /metrics` | Prometheus text |
 //!
-//! Errors are `{"error": TEXT}` with status 400 (bad request), 404 (no such thing) or 500.
+//! Errors are `{"error": TEXT}` with status 400 (bad request), 401 (no token; `token_file` says where it is),
+//! 404 (no such thing) or 500.
 
 mod clouds;
+mod door;
 mod metrics;
 mod state;
 mod upkeep;
@@ -27,11 +30,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use crate::node::Node;
+
+pub(crate) use door::Door;
 
 type Answer = Result<Json<Value>, Refusal>;
 
@@ -62,8 +68,8 @@ impl IntoResponse for Refusal {
 }
 
 /// All routes.
-pub(crate) fn router(node: Arc<Node>) -> Router {
-    Router::new()
+pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
+    let guarded = Router::new()
         .route("/v1/status", get(state::status))
         .route("/v1/volumes", get(volumes::list).post(volumes::create))
         .route("/v1/volumes/{name}", get(volumes::show))
@@ -82,7 +88,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/v1/tamper-log", get(state::tamper_log))
         .route("/v1/meta/check", post(state::check))
         .route("/v1/key", get(state::key))
-        .route("/metrics", get(metrics::prometheus))
         .fallback(async || Refusal::missing("no such request; see the documentation of the admin interface"))
-        .with_state(node)
+        .layer(from_fn_with_state(door, Door::check));
+    Router::new().route("/metrics", get(metrics::prometheus)).merge(guarded).with_state(node)
 }

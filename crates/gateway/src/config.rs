@@ -65,7 +65,7 @@ pub struct NfsConfig {
     pub lease: Span,
 }
 
-/// The admin interface. It has no authentication of its own: keep it on loopback.
+/// The admin interface. It takes the token that the running gateway leaves in its data folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
@@ -292,7 +292,7 @@ impl Config {
         if !self.admin.listen.ip().is_loopback() {
             return wrong(
                 "admin.listen",
-                format!("{} is not a loopback address; the admin interface has no authentication", self.admin.listen),
+                format!("{} is not a loopback address; the admin interface is for this machine only", self.admin.listen),
             );
         }
         let lease = self.nfs.lease.as_duration().as_secs();

@@ -14,6 +14,9 @@ use crate::StartError;
 /// Where a running gateway leaves the address of its admin interface, inside its data folder.
 pub const ADMIN_ADDRESS_FILE: &str = "admin.address";
 
+/// Where a running gateway leaves the token of its admin interface, inside its data folder.
+pub const ADMIN_TOKEN_FILE: &str = "admin.token";
+
 const FIRST_CONFIG: &str = "\
 # A gateway on this machine alone. `kurma config show` prints every value, `kurma config schema` describes them.
 
@@ -124,6 +127,19 @@ impl DataFolder {
     /// Leaves the admin address for commands that know only the folder.
     pub fn publish_admin(&self, address: &str) -> io::Result<()> {
         std::fs::write(self.join(ADMIN_ADDRESS_FILE), format!("{address}\n"))
+    }
+
+    /// Leaves the token of the admin interface where only the owner of the folder can read it; returns where.
+    pub fn publish_token(&self, token: &str) -> io::Result<PathBuf> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = self.join(ADMIN_TOKEN_FILE);
+        match std::fs::remove_file(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        writeln!(file, "{token}")?;
+        path.canonicalize()
     }
 
     pub fn withdraw_admin(&self) {

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::Door;
 use crate::node::Node;
 use crate::{Config, StartError, admin};
 
@@ -38,11 +39,18 @@ impl Gateway {
     /// # Errors
     /// Everything that keeps it from serving; nothing was changed then that a later start could not use.
     pub async fn start(config: Config) -> Result<Gateway, StartError> {
+        if !config.admin.listen.ip().is_loopback() {
+            let address = config.admin.listen;
+            return Err(StartError::Configuration(format!(
+                "{address} is not a loopback address; the admin interface is for this machine only"
+            )));
+        }
         // Ports first: somebody else's gateway on them is the likeliest mistake, and costs nothing to find.
         let nfs_listener = listen("nfs.listen", config.nfs.listen).await?;
         let admin_listener = listen("admin.listen", config.admin.listen).await?;
         let (nfs, admin) = (address(&nfs_listener)?, address(&admin_listener)?);
         let node = Arc::new(Node::open(config).await?);
+        let door = Arc::new(Door::new(&node.folder, &*node.environment.entropy)?);
         let stop = CancellationToken::new();
         let (failed, failure) = watch::channel(None);
         let nfs_task = {
@@ -54,7 +62,7 @@ impl Gateway {
             })
         };
         let admin_task = {
-            let (router, stop) = (admin::router(node.clone()), stop.clone());
+            let (router, stop) = (admin::router(node.clone(), door), stop.clone());
             tokio::spawn(async move {
                 let served = axum::serve(admin_listener, router).with_graceful_shutdown(stop.cancelled_owned());
                 if let Err(error) = served.await {

@@ -20,6 +20,6 @@ mod node_rows;
 mod owner;
 
 pub use config::{Config, ConfigError};
-pub use data_folder::{ADMIN_ADDRESS_FILE, prepare_data_folder};
+pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder};
 pub use error::StartError;
 pub use gateway::{Gateway, Left};

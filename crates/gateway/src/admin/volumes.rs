@@ -65,8 +65,9 @@ pub(super) struct Changes {
 pub(super) async fn set(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
-    Json(changes): Json<Changes>,
+    Json(body): Json<Value>,
 ) -> Answer {
+    let changes: Changes = serde_json::from_value(body).map_err(Refusal::bad)?;
     let served = find(&node, &name)?;
     let now = served.volume.policy();
     let wanted = VolumeConfig {
