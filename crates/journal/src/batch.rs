@@ -44,6 +44,9 @@ pub(crate) struct Batch {
     start: u64,
     number: u64,
     first_lsn: Lsn,
+    /// Oldest segment that was needed when the batch was closed. What is released later may have become unneeded by
+    /// a record of a later batch, so only a later batch may forget it.
+    pub oldest_segment: u64,
     /// Bytes, the head included.
     length: u64,
     records: Vec<Record>,
@@ -59,6 +62,7 @@ impl Batch {
         start: u64,
         number: u64,
         first_lsn: Lsn,
+        oldest_segment: u64,
     ) -> Batch {
         let length = BATCH_HEAD;
         Batch {
@@ -68,6 +72,7 @@ impl Batch {
             start,
             number,
             first_lsn,
+            oldest_segment,
             length,
             records: Vec::new(),
             payloads: Vec::new(),
@@ -134,7 +139,8 @@ impl Batch {
     }
 
     /// The sealed bytes, padded to whole blocks, and their offset in the segment.
-    pub(crate) fn encode(&self, oldest_segment: u64, out: &mut Vec<u8>) -> u64 {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> u64 {
+        let oldest_segment = self.oldest_segment;
         out.clear();
         let mut at = self.start;
         if let Some(header) = &self.run {

@@ -198,7 +198,8 @@ impl Shared {
 
     /// Moves the open batch to the queue.
     pub(crate) fn close_batch(&self, state: &mut State) {
-        if let Some(batch) = state.open.take() {
+        if let Some(mut batch) = state.open.take() {
+            batch.oldest_segment = state.oldest_segment;
             state.at = batch.end();
             state.closed.push_back(batch);
         }
@@ -239,7 +240,7 @@ impl Shared {
         state.run_key = Some(key.clone());
         let number = state.batch_number;
         state.batch_number += 1;
-        Batch::new(state.current.clone(), run, key, state.at, number, state.next_lsn)
+        Batch::new(state.current.clone(), run, key, state.at, number, state.next_lsn, state.oldest_segment)
     }
 
     /// Lets go of all segments whose records lie below `up_to`.
@@ -264,7 +265,8 @@ impl Shared {
     }
 
     /// A batch is on the disk.
-    pub(crate) fn complete(self: &Arc<Self>, batch: &Batch, oldest_segment: u64) {
+    pub(crate) fn complete(self: &Arc<Self>, batch: &Batch) {
+        let oldest_segment = batch.oldest_segment;
         let records = batch.next_lsn().0 - 1;
         let mut recycled = Vec::new();
         {

@@ -42,7 +42,7 @@ const SPARE_FILES: usize = 2;
 const KEPT_BUFFER: usize = 16 << 20;
 
 enum Work {
-    Write(Arc<Batch>, u64),
+    Write(Arc<Batch>),
     Wait,
     Stop,
 }
@@ -90,7 +90,7 @@ impl Writer {
                 }
             };
             match work {
-                Work::Write(batch, oldest) if self.write(&batch, oldest) => {}
+                Work::Write(batch) if self.write(&batch) => {}
                 _ => return,
             }
         }
@@ -101,7 +101,7 @@ impl Writer {
         loop {
             let work = self.next(&mut self.shared.state.lock());
             match work {
-                Work::Write(batch, oldest) if self.write(&batch, oldest) => {}
+                Work::Write(batch) if self.write(&batch) => {}
                 Work::Wait => self.shared.work_task.notified().await,
                 _ => return,
             }
@@ -115,7 +115,6 @@ impl Writer {
         if state.closed.is_empty() {
             self.shared.close_batch(state);
         }
-        let oldest = state.oldest_segment;
         let batch = match state.closed.pop_front() {
             Some(batch) => batch,
             // An empty batch tells durably that segments are no longer needed, or that the last batch is whole.
@@ -129,14 +128,14 @@ impl Writer {
         };
         let batch = Arc::new(batch);
         state.writing = Some(batch.clone());
-        Work::Write(batch, oldest)
+        Work::Write(batch)
     }
 
     /// Writes and syncs a batch; false when the journal has failed.
-    fn write(&mut self, batch: &Batch, oldest: u64) -> bool {
-        match self.try_write(batch, oldest) {
+    fn write(&mut self, batch: &Batch) -> bool {
+        match self.try_write(batch) {
             Ok(()) => {
-                self.shared.complete(batch, oldest);
+                self.shared.complete(batch);
                 true
             }
             Err(cause) => {
@@ -147,8 +146,8 @@ impl Writer {
         }
     }
 
-    fn try_write(&mut self, batch: &Batch, oldest: u64) -> io::Result<()> {
-        let offset = batch.encode(oldest, &mut self.buffer);
+    fn try_write(&mut self, batch: &Batch) -> io::Result<()> {
+        let offset = batch.encode(&mut self.buffer);
         let file = match batch.segment.file() {
             Some(file) => file.clone(),
             None => {

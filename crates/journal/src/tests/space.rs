@@ -171,3 +171,34 @@ async fn other_sizes_in_the_configuration_take_over_without_loss() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_a_queued_record_makes_unneeded_is_kept_until_that_record_is_durable() {
+    let mut partly = 0;
+    for operations in 0..8 {
+        let disk = MemoryDisk::new();
+        let (journal, _) = open(&disk);
+        // Fills two segments, durably.
+        let mut last = Lsn::ZERO;
+        while journal.usage().used < 2 * config().segment {
+            last = append(&journal, record(last.0, 10, &[8000])).await.unwrap().lsn;
+            journal.durable(last).await.unwrap();
+        }
+        // Nothing is written while this task does not wait. Each of these fills a batch.
+        let before = append(&journal, record(1, 10, &[12000])).await.unwrap().lsn;
+        let _ = append(&journal, record(2, 10, &[12000])).await.unwrap();
+        let cause = append(&journal, record(3, 10, &[12000])).await.unwrap().lsn;
+        journal.release(last);
+        disk.cut_power_after(operations);
+        let _gone = journal.durable(cause).await;
+        for seed in 0..4 {
+            let (_, found) = open(&disk.crash(seed));
+            let found = lsns(&found);
+            if !found.contains(&cause.0) {
+                assert_eq!(found[0], 1, "forgotten because of record {}, which is lost", cause.0);
+                partly += u32::from(found.contains(&before.0));
+            }
+        }
+    }
+    assert!(partly > 0);
+}
