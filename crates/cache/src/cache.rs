@@ -217,10 +217,10 @@ impl Cache {
         self.inner.dirty.claim(volume, selection)
     }
 
-    /// Fixes what is stored of a claimed block; `None` when nothing of it is dirty any more.
+    /// Fixes what is stored of a claimed block; `None` when nothing of it is dirty any more, or a transaction is
+    /// just changing it: give it back then.
     pub fn snapshot(&self, dirty: &DirtyBlock) -> Option<BlockSnapshot> {
-        let (overlay, cut) = self.inner.dirty.block_overlay(dirty.file, dirty.block)?;
-        let up_to = overlay.newest()?;
+        let (overlay, up_to, cut) = self.inner.dirty.block_overlay(dirty.file, dirty.block)?;
         let cache = Arc::clone(&self.inner);
         Some(BlockSnapshot {
             file: dirty.file,
@@ -292,12 +292,14 @@ impl CommitObserver for Cache {
         for attachment in attachments {
             self.inner.apply(lsn, &attachment.descriptor, attachment.place, Some(attachment.payload), false);
         }
+        self.inner.dirty.applied(lsn);
     }
 
     fn replay(&self, lsn: Lsn, attachments: Vec<ReplayedAttachment>) {
         for attachment in attachments {
             self.inner.apply(lsn, &attachment.descriptor, attachment.place, None, true);
         }
+        self.inner.dirty.applied(lsn);
     }
 
     fn oldest_needed(&self) -> Option<Lsn> {

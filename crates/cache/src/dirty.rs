@@ -39,6 +39,8 @@ pub(crate) struct Dirty {
     extents: AtomicU64,
     bytes: AtomicU64,
     newest: AtomicU64,
+    /// The last record of which all operations are applied.
+    whole: AtomicU64,
     /// Ticks when dirty data has become clean or was dropped.
     cleaned: watch::Sender<u64>,
 }
@@ -55,6 +57,7 @@ impl Dirty {
             extents: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             newest: AtomicU64::new(0),
+            whole: AtomicU64::new(0),
             cleaned: watch::Sender::new(0),
         }
     }
@@ -85,6 +88,11 @@ impl Dirty {
             }),
             DataOp::Forget { file } => self.discard(file, 0..u64::MAX, lsn),
         }
+    }
+
+    /// All operations of the record are applied.
+    pub fn applied(&self, lsn: Lsn) {
+        self.whole.fetch_max(lsn.0, Ordering::AcqRel);
     }
 
     fn put(&self, file: FileKey, shift: BlockShift, range: Range<u64>, payload: Arc<Payload>) {
@@ -163,12 +171,17 @@ impl Dirty {
         shard.get(&file).map(|dirty| dirty.overlay(range)).unwrap_or_default()
     }
 
-    /// The dirty parts of a block, and the last record that cut the file short; `None` when the block is clean.
-    pub fn block_overlay(&self, file: FileKey, block: BlockIndex) -> Option<(Overlay, Lsn)> {
+    /// The dirty parts of a block, the newest record among them, and the last record that cut the file short. `None` when the block
+    /// is clean, or holds a part of a record whose other parts are just being applied: what those bring
+    /// would be taken for stored.
+    pub fn block_overlay(&self, file: FileKey, block: BlockIndex) -> Option<(Overlay, Lsn, Lsn)> {
+        // Before the look at the extents: a record that is whole now shows all of its own.
+        let whole = Lsn(self.whole.load(Ordering::Acquire));
         let shard = self.shards[file.shard(SHARDS)].read();
         let dirty = shard.get(&file)?;
         let overlay = dirty.overlay(dirty.range_of(block));
-        (!overlay.is_empty()).then_some((overlay, dirty.cut))
+        let newest = overlay.newest()?;
+        (newest <= whole).then_some((overlay, newest, dirty.cut))
     }
 
     /// The last record that cut the file short, while one of its blocks is claimed.

@@ -27,10 +27,6 @@ impl Overlay {
         self.pieces.push(piece);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
-    }
-
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.pieces.iter().map(|piece| piece.range.clone())
     }

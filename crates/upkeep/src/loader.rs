@@ -23,12 +23,15 @@ impl<V: MaintainedVolume + ?Sized> BlockLoader for VersionLoader<V> {
             self.blocks.load(key, identity, *seal, placement).await.map_err(|e| Arc::new(e) as LoadError)?;
         if !loaded.bad.is_empty() {
             let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
-            let queued =
-                self.volume.queue_repair(identity.object, identity.block, identity.version, &fragments);
-            if let Err(error) = queued.await {
-                // The content is good; the next read or scrub meets the fragments again.
-                tracing::warn!(block = %identity, %error, "a repair could not be queued");
-            }
+            let (volume, id) = (self.volume.clone(), *identity);
+            // Beside the load: a reader who waits for the same block may keep all others from committing.
+            tokio::spawn(async move {
+                let queued = volume.queue_repair(id.object, id.block, id.version, &fragments);
+                if let Err(error) = queued.await {
+                    // The content is good; the next read or scrub meets the fragments again.
+                    tracing::warn!(block = %id, %error, "a repair could not be queued");
+                }
+            });
         }
         Ok(loaded.plaintext)
     }

@@ -11,7 +11,7 @@ use blocks::BlockStore;
 use cache::{Cache, DirtyBlock, Selection, StagedBlock};
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +54,7 @@ struct Parts<V: ?Sized> {
     config: UpkeepConfig,
     /// Whether the journal is short of space.
     hurry: Box<dyn Fn() -> bool + Send + Sync>,
-    in_flight: Semaphore,
+    in_flight: Arc<Semaphore>,
     units: u32,
     backoff: Backoff,
     health: Mutex<Health>,
@@ -73,7 +73,13 @@ struct Health {
 struct Ready {
     dirty: DirtyBlock,
     written: Written,
-    staged: Option<StagedBlock>,
+    staged: Option<InFlight>,
+}
+
+/// The content of a block on its way, from its assembly to its commit, and its share of what may be in memory.
+struct InFlight {
+    staged: StagedBlock,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// How a task of a drive ended.
@@ -102,7 +108,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 blocks,
                 env,
                 hurry: Box::new(hurry),
-                in_flight: Semaphore::new(units as usize),
+                in_flight: Arc::new(Semaphore::new(units as usize)),
                 units,
                 backoff: Backoff::new(config.first_pause, config.longest_pause),
                 config,
@@ -309,7 +315,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 {
                     self.health.lock().held.forget(&dirty);
                     match (committed, staged, &written.content) {
-                        (true, Some(staged), WrittenAs::Version { length, missing, .. }) => {
+                        (true, Some(InFlight { staged, .. }), WrittenAs::Version { length, missing, .. }) => {
                             staged.keep();
                             report.blocks += 1;
                             report.bytes += length;

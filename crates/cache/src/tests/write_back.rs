@@ -185,3 +185,26 @@ fn an_unknown_record_is_reported_before_serving() {
     world.cache.replay(journal::Lsn(1), vec![attachment]);
     assert!(world.cache.check_replay().unwrap_err().to_string().contains("format 2"));
 }
+
+#[test]
+fn half_of_a_transaction_is_never_written_back() {
+    let world = World::new(2 << 20, 0);
+    let lsn = journal::Lsn(7);
+    let dirty = &world.cache.inner.dirty;
+    let half = |offset: u64| {
+        let place = journal::PayloadRef { segment: offset, offset: 0, length: 100 };
+        let bytes = bytes::Bytes::from(vec![1; 100]);
+        dirty.apply(lsn, DataOp::Write { file: file(1), shift: SHIFT, offset }, place, Some(bytes));
+    };
+    half(0);
+    let claimed = claim(&world, &Selection { hurry: true, ..PATIENT });
+    assert!(world.cache.snapshot(&claimed[0]).is_none());
+    half(500);
+    dirty.applied(lsn);
+    let snapshot = world.cache.snapshot(&claimed[0]).unwrap();
+    assert_eq!(snapshot.up_to(), lsn);
+    assert!(snapshot.covers(100) && !snapshot.covers(600));
+    let up_to = snapshot.up_to();
+    world.commit(DataOp::Cleaned { file: file(1), shift: SHIFT, block: BlockIndex(0), up_to }, b"");
+    assert_eq!(world.cache.dirty_bytes(Scope::All), 0);
+}

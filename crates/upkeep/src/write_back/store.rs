@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{BlockLoader, BlockSnapshot, CacheError, StagedBlock};
+use cache::{BlockLoader, BlockSnapshot, CacheError};
 
-use super::{Parts, UNIT};
+use super::{InFlight, Parts, UNIT};
 use crate::loader::VersionLoader;
 use crate::{Base, MaintainedVolume, NewBlock, WrittenAs};
 
@@ -22,10 +22,10 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         &self,
         snapshot: &BlockSnapshot,
         new: NewBlock,
-    ) -> Result<(WrittenAs, StagedBlock), BlockFailure> {
+    ) -> Result<(WrittenAs, InFlight), BlockFailure> {
         let units = new.length.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
         // Never closed; without a permit the bound would be missed by this one block.
-        let _permit = self.in_flight.acquire_many(units).await;
+        let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok();
         let file = snapshot.file();
         let base = match &new.base {
             _ if snapshot.covers(new.length) => None,
@@ -46,6 +46,9 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             many => many.concat().into(),
         };
         let staged = self.cache.stage(file, snapshot.block(), identity.version, content);
-        Ok((WrittenAs::Version { identity, seal, missing: stored.missing, length }, staged))
+        Ok((
+            WrittenAs::Version { identity, seal, missing: stored.missing, length },
+            InFlight { staged, _permit: permit },
+        ))
     }
 }
