@@ -69,11 +69,13 @@ impl Node {
         cache_config.readahead = config.cache.readahead.bytes();
         cache_config.write_back_wait = config.cache.write_back_wait.as_duration();
         let cache = Cache::open(&cache_config, &environment, key.node_key("cache")).map_err(StartError::configuration)?;
+        let has_journal = Journal::exists(&environment, &folder.join("journal"), &key.node_key("journal"))
+            .map_err(StartError::configuration)?;
         let (journal, recovery) = Journal::open(
             environment.clone(),
             &folder.join("journal"),
             &key.node_key("journal"),
-            JournalConfig { first: clean_stop::first_record(&folder)?, ..journal_config(&config) },
+            JournalConfig { first: clean_stop::first_record(&folder, has_journal)?, ..journal_config(&config) },
         )
         .map_err(StartError::configuration)?;
         let store = LocalStore::open(
@@ -257,6 +259,9 @@ impl Node {
             if let Some(error) = self.journal.failed() {
                 return error.to_string();
             }
+            if let Some(error) = self.store.failed() {
+                return error.to_string();
+            }
             self.environment.clock.sleep(Duration::from_secs(1)).await;
         }
     }
@@ -283,7 +288,6 @@ impl Node {
         }
         self.incidents.flush().await;
         self.cache.close().await;
-        let needs_journal = self.cache.oldest_needed().is_some();
         let stored = self.store.close().await;
         if let Err(error) = &stored {
             tracing::error!(%error, "closing the metadata store");
@@ -292,6 +296,8 @@ impl Node {
             tracing::error!(%error, "closing the journal");
         }
         let last = self.store.applied();
+        // Asked last: a request that outlived the server may have written until the store was closed.
+        let needs_journal = self.cache.oldest_needed().is_some();
         if stored.is_ok()
             && !needs_journal
             && self.journal.durable_lsn() == last

@@ -230,6 +230,11 @@ impl LocalStore {
         }
     }
 
+    /// Why the store has stopped, if it has by itself.
+    pub fn failed(&self) -> Option<MetaError> {
+        self.handle.shared.queue.lock().check().err().filter(|error| !matches!(error, MetaError::Closed))
+    }
+
     /// The last transaction that is visible.
     pub fn published(&self) -> Lsn {
         self.handle.shared.overlay.read().published
