@@ -162,10 +162,19 @@ impl Store {
         let folder = target.parent().unwrap_or(&self.root);
         self.make_fan_out(folder, name)?;
         let incoming = self.write_incoming(parts)?;
-        let renamed = match mode {
+        let rename = || match mode {
             PutMode::Overwrite => std::fs::rename(&incoming, &target),
             PutMode::Create => rename_new(&incoming, &target),
         };
+        let renamed = rename().or_else(|error| {
+            // Somebody emptied the store under us.
+            if error.kind() != Io::NotFound {
+                return Err(error);
+            }
+            self.made.lock().clear();
+            self.make_fan_out(folder, name)?;
+            rename()
+        });
         if let Err(error) = renamed {
             let _ = std::fs::remove_file(&incoming);
             return Err(error);
@@ -390,6 +399,19 @@ mod tests {
             cloud.put(&name, vec![], PutMode::Overwrite).await.unwrap_err().kind(),
             ErrorKind::Refused
         );
+    }
+
+    #[tokio::test]
+    async fn a_store_that_was_emptied_takes_objects_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cloud = open(folder.path()).await.unwrap();
+        let name = ObjectName::new("name").unwrap();
+        for mode in [PutMode::Overwrite, PutMode::Create] {
+            cloud.put(&name, vec!["x".into()], PutMode::Overwrite).await.unwrap();
+            std::fs::remove_dir_all(folder.path().join("n")).unwrap();
+            cloud.put(&name, vec!["y".into()], mode).await.unwrap();
+            assert_eq!(cloud.get(&name, None).await.unwrap(), "y");
+        }
     }
 
     #[tokio::test]
