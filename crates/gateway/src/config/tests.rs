@@ -44,9 +44,9 @@ fn names_of_clouds_must_be_known_and_unique() {
 
 #[test]
 fn show_tells_default_and_origin() {
-    let settings = Config::settings("[nfs]\nlease = '60s'\n", Path::new("k.toml")).unwrap();
+    let settings = Config::settings("[nfs]\nlease = '45s'\n", Path::new("k.toml")).unwrap();
     let lease = settings.iter().find(|s| s.key == "nfs.lease").unwrap();
-    assert_eq!((&lease.value, &lease.origin), (&"60s".into(), &Origin::Line(2)));
+    assert_eq!((&lease.value, &lease.origin), (&"45s".into(), &Origin::Line(2)));
     assert_eq!(lease.default, Some("90s".into()));
     let memory = settings.iter().find(|s| s.key == "cache.memory").unwrap();
     assert_eq!(memory.origin, Origin::Default);
