@@ -100,12 +100,9 @@ impl AdminClient {
             ))
         })?;
         let status = answer.status().as_u16();
-        let body = answer
-            .body_mut()
-            .with_config()
-            .limit(1 << 30)
-            .read_json()
-            .map_err(|cause| Failure::failed(format!("{} sent an answer that is no JSON: {cause}", self.url)))?;
+        let body = answer.body_mut().with_config().limit(1 << 30).read_json().map_err(|cause| {
+            Failure::failed(format!("{} sent an answer that is no JSON: {cause}", self.url))
+        })?;
         Ok((status, body))
     }
 }
