@@ -242,8 +242,8 @@ async fn a_torn_journal_tail_costs_what_was_torn_and_is_told() {
     }
 }
 
-/// Behind the header of the first run.
-const FIRST_BATCH: usize = 2 * 4096;
+/// Behind the headers of the journal and of its first run, two blocks each.
+const FIRST_BATCH: usize = 4 * 4096;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn damage_in_the_middle_of_the_journal_is_refused_and_changes_nothing() {
@@ -286,6 +286,11 @@ async fn damaged_data_in_the_journal_is_an_error_for_its_file_only() {
 async fn a_missing_journal_segment_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (mut gateway, files) = killed_with_a_journal(folder.path()).await;
+    // Also when the metadata store has everything: nobody can know that without the journal.
+    gateway.launch();
+    assert_eq!(gateway.stop(), Some(0));
+    gateway.launch();
+    gateway.kill();
     let (segment, _) = journal_tail(&gateway);
     let aside = folder.path().join("aside");
     std::fs::rename(&segment, &aside).unwrap();

@@ -20,7 +20,7 @@ fn place(folder: &DataFolder) -> PathBuf {
 ///
 /// # Errors
 /// There is a metadata store, and the journal that belongs to it is gone.
-pub(crate) fn first_record(folder: &DataFolder) -> Result<Lsn, StartError> {
+pub(crate) fn first_record(folder: &DataFolder, has_journal: bool) -> Result<Lsn, StartError> {
     let path = place(folder);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
@@ -31,10 +31,10 @@ pub(crate) fn first_record(folder: &DataFolder) -> Result<Lsn, StartError> {
             Ok(Lsn(last + 1))
         }
         Err(cause) if cause.kind() == ErrorKind::NotFound => {
-            let holds_files = |part: &str| std::fs::read_dir(folder.join(part)).is_ok_and(|mut files| files.next().is_some());
-            if holds_files("meta") && !holds_files("journal") {
+            let has_store = std::fs::read_dir(folder.join("meta")).is_ok_and(|mut files| files.next().is_some());
+            if has_store && !has_journal {
                 return Err(StartError::Configuration(format!(
-                    "the journal is missing: {} is empty, and the gateway was not stopped in order before; put the journal back, for it holds what was acknowledged last",
+                    "the journal is missing: {} has no segment that is in use, and the gateway was not stopped in order before; put the journal back, for it holds what was acknowledged last",
                     folder.join("journal").display()
                 )));
             }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use seal::NodeKey;
 
 use crate::batch::{self, record_length};
+use crate::files::Files;
 use crate::layout::record_space;
 use crate::open::open;
 use crate::shared::Shared;
@@ -75,6 +76,19 @@ impl Journal {
             Arc::new(Shared::new(environment, directory.to_owned(), node_key.clone(), config, state));
         let threads = Mutex::new(crate::writer::start(&shared)?);
         Ok((Journal { handle: Arc::new(Handle { shared, threads }) }, recovery))
+    }
+
+    /// Whether `directory` holds a journal of this key, whatever its state. Changes nothing. Blocks.
+    pub fn exists(environment: &Environment, directory: &Path, node_key: &NodeKey) -> Result<bool, JournalError> {
+        let disk = &*environment.disk;
+        let fail = |cause| JournalError::Open {
+            what: "making the directory",
+            path: directory.to_owned(),
+            cause: Arc::new(cause),
+        };
+        disk.make_directory(directory).map_err(fail)?;
+        let files = Files::list(disk, directory, node_key)?;
+        Ok(files.foreign.is_some() || !files.segments.is_empty())
     }
 
     fn shared(&self) -> &Arc<Shared> {

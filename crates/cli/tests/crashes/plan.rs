@@ -35,8 +35,7 @@ fn often(name: &str) -> u64 {
     match name.split('.').next() {
         Some("journal") if !name.ends_with("recycle") => 150,
         Some("writeback") => 10,
-        Some("gc" | "reap") => 4,
-        Some("clients") => 3,
+        Some("gc") => 4,
         _ => 1,
     }
 }

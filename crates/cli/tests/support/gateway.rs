@@ -185,7 +185,10 @@ impl Gateway {
 
     /// What the admin interface answers: as the command would print it, for scenarios that ask very often.
     pub fn ask(&self, path: &str) -> Value {
-        let text = parallel(|| ureq::get(format!("http://{}{path}", self.admin)).call()?.body_mut().read_to_string());
+        let token = std::fs::read_to_string(self.data.join("admin.token")).unwrap();
+        let request = ureq::get(format!("http://{}{path}", self.admin));
+        let request = request.header("authorization", format!("Bearer {}", token.trim()));
+        let text = parallel(|| request.call()?.body_mut().read_to_string());
         serde_json::from_str(&text.unwrap()).unwrap()
     }
 
