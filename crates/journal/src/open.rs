@@ -58,6 +58,7 @@ pub(crate) fn open(
     };
     let mut recovery = Recovery { segments: VecDeque::new(), ready: VecDeque::new(), next_lsn: config.first };
 
+    let mut unneeded = Vec::new();
     if let Some(newest) = files.segments.pop() {
         let tail = Tail::find(newest.file, newest.header, newest.key, node_key)?;
         tail.make_durable().map_err(fail("syncing"))?;
@@ -95,29 +96,28 @@ pub(crate) fn open(
             recovery.segments.push_front(walk);
             newer = opened.header;
         }
-        files.blank.extend(files.segments.into_iter().map(|opened| opened.file));
+        unneeded.extend(files.segments.into_iter().map(|opened| opened.file));
     } else {
-        let first = match files.blank.iter().position(|file| file.bytes == config.segment) {
-            Some(at) => files.blank.swap_remove(at),
-            None => {
-                state.next_file += 1;
-                SegmentFile::create(disk, directory, state.next_file, config.segment)
-                    .map_err(fail("making a segment in"))?
-            }
-        };
+        state.next_file += 1;
+        let first = SegmentFile::create(disk, directory, state.next_file, config.segment)
+            .map_err(fail("making a segment in"))?;
         state.file_count = 1;
         begin(environment, &first, node_key, &state).map_err(fail("writing the first segment in"))?;
         state.current.set_file(first);
     }
 
-    for file in files.blank {
+    for file in unneeded {
         if file.bytes == config.segment && state.file_count < config.segments() {
             state.file_count += 1;
             state.free.push(file);
         } else {
-            // An interrupted preparation, or left from another configuration.
-            disk.remove(&file.path).map_err(fail("removing an unused segment in"))?;
+            files.blank.push(file);
         }
+    }
+    // Left from another configuration, a spare one, an interrupted preparation, or one that has lost its header: such
+    // a file may hold runs under numbers that are given again now, which would look like records behind a gap.
+    for file in files.blank {
+        disk.remove(&file.path).map_err(fail("removing an unused segment in"))?;
     }
     Ok((state, recovery))
 }

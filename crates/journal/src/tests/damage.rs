@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::layout::{BLOCK, RUN_HEADER};
+use environment::Disk;
 
 /// A journal of several segments with a record in each batch; the first offset of each record's batch.
 async fn filled(disk: &MemoryDisk, records: u64) -> Vec<(u64, u32)> {
@@ -123,4 +124,39 @@ async fn damage_before_a_later_run_of_the_same_segment_is_reported() {
     let offset = RUN_HEADER + RUN_HEADER + BLOCK + RUN_HEADER;
     disk.damage(&path, |bytes| bytes[offset as usize + 3] ^= 1);
     assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_file_that_lost_its_header_is_not_used_again_with_what_it_still_holds() {
+    let disk = MemoryDisk::new();
+    filled(&disk, 8).await;
+    // A restart leaves the header of a run inside a segment, and more segments follow.
+    let (journal, found) = open(&disk);
+    let mut name = found.len() as u64;
+    let mut restarted_in = None;
+    let newest = loop {
+        let appended = append(&journal, record(name, 3000, &[4000])).await.unwrap();
+        journal.durable(appended.lsn).await.unwrap();
+        let segment = appended.refs[0].segment;
+        let first = *restarted_in.get_or_insert(segment);
+        if segment > first {
+            break segment;
+        }
+        name += 1;
+    };
+    drop(journal);
+    let disk = disk.kill();
+    disk.remove(&file_of(&disk, newest)).unwrap();
+    disk.damage(&file_of(&disk, newest - 1), |bytes| bytes[..RUN_HEADER as usize].fill(0));
+
+    // Which records were in the two is nowhere to be seen; what is appended from now on must stay.
+    let (journal, found) = open(&disk);
+    let before = lsns(&found);
+    for name in 0..12 {
+        let appended = append(&journal, record(name, 3000, &[])).await.unwrap();
+        journal.durable(appended.lsn).await.unwrap();
+    }
+    drop(journal);
+    let (_, found) = try_open(&disk.kill()).unwrap();
+    assert_eq!(found.len(), before.len() + 12);
 }
