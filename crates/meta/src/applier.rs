@@ -105,13 +105,20 @@ impl Applier {
                 shared.queue.lock().closed = true;
                 self.wait_until_durable().await;
             }
-            while self.apply().await? {}
+            // Under load there is always more to apply; a checkpoint must not wait for the end of it.
+            let mut more = true;
+            while more && (stopping || !self.checkpoint_is_due(false)) {
+                more = self.apply().await?;
+            }
             if self.checkpoint_is_due(stopping) {
                 self.checkpoint().await?;
             }
             self.trim();
             if stopping {
                 return Ok(());
+            }
+            if more {
+                continue;
             }
             let idle = shared.queue.lock().waiting.is_empty() && shared.journal.usage().waiting == 0;
             let pause = shared.config.apply_interval * if idle { IDLE_FACTOR } else { 1 };
