@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use environment::Entropy;
@@ -43,7 +43,8 @@ impl Door {
         }
         let text = format!("the admin interface wants the token in {}", door.file.display());
         let body = Json(json!({ "error": text, "token_file": door.file }));
-        (StatusCode::UNAUTHORIZED, body).into_response()
+        // The body was not read, so the connection is of no further use: a client must not send its next request on it.
+        (StatusCode::UNAUTHORIZED, [(CONNECTION, "close")], body).into_response()
     }
 
     /// Takes the same time wherever the tokens differ.
