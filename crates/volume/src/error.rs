@@ -1,6 +1,6 @@
 use cache::CacheError;
 use file_system::FsError;
-use ids::{GatewayId, VolumeId};
+use ids::GatewayId;
 use meta::MetaError;
 use seal::OpenError;
 
@@ -71,9 +71,6 @@ pub enum VolumeError {
     /// A volume that still has files.
     #[error("the volume {0:?} is not empty; remove its files first or force it")]
     VolumeNotEmpty(String),
-    /// Still opened.
-    #[error("the volume {0} is being deleted")]
-    Doomed(VolumeId),
     /// The cache failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
