@@ -22,6 +22,10 @@ use seal::KeyFile;
 use upkeep::{Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, Volumes, VolumesOptions};
 
+/// As in the `kurma` binary: with glibc's, memory that was in use once is not given back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MIB: u64 = 1 << 20;
 
 struct NoSink;
