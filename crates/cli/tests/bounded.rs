@@ -16,9 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::future::join_all;
 use nfs4::bits::share_access;
-use nfs4::{
-    Bitmap, CreateType, FileHandle, NfsArgOp, NfsResOp, Outcome, StableHow, StateId, Verifier,
-};
+use nfs4::{Bitmap, CreateType, FileHandle, NfsArgOp, NfsResOp, Outcome, StableHow, StateId, Verifier};
 use nfs4_client::operations::{self as op, put_handle};
 use support::{Client, Gateway, Mood, Random, S3StandIn, Settings};
 
@@ -132,12 +130,16 @@ async fn writes_beyond_the_cache_go_as_fast_as_the_clouds_and_never_fail() {
     join_all(writers).await.into_iter().for_each(|writer| writer.unwrap());
     let elapsed = began.elapsed();
     // Each cloud gets half of what leaves the cache.
-    let least = Duration::from_secs_f64(bulk.saturating_sub(cache + 64) as f64 * MIB as f64 / 2.0 / rate as f64);
+    let least =
+        Duration::from_secs_f64(bulk.saturating_sub(cache + 64) as f64 * MIB as f64 / 2.0 / rate as f64);
     println!(
         "{bulk} MiB in {elapsed:.1?} (the clouds need {least:.1?} for what does not fit), peak {} MiB",
         watch.peak() / MIB
     );
-    assert!(elapsed.as_secs_f64() > least.as_secs_f64() * 0.8, "written faster than the clouds take it: unbounded");
+    assert!(
+        elapsed.as_secs_f64() > least.as_secs_f64() * 0.8,
+        "written faster than the clouds take it: unbounded"
+    );
     assert!(watch.peak() < RESIDENT, "{} MiB resident", watch.peak() / MIB);
 
     clouds.iter().for_each(|cloud| cloud.set(Mood::Well));
@@ -150,10 +152,14 @@ async fn writes_beyond_the_cache_go_as_fast_as_the_clouds_and_never_fail() {
             let handle = client.find(&format!("bulk{writer}")).await.unwrap();
             for number in 0..pieces {
                 let request = [put_handle(&handle), op::read(StateId::ANONYMOUS, number * MIB, MIB as u32)];
-                let Some(NfsResOp::Read(Outcome::Ok(read))) = client.run(&request).await.unwrap().pop() else {
+                let Some(NfsResOp::Read(Outcome::Ok(read))) = client.run(&request).await.unwrap().pop()
+                else {
                     panic!("READ returned something else")
                 };
-                assert!(read.data.into_bytes() == piece(&seed, writer, number), "MiB {number} of bulk{writer}");
+                assert!(
+                    read.data.into_bytes() == piece(&seed, writer, number),
+                    "MiB {number} of bulk{writer}"
+                );
             }
         })
     });
@@ -272,7 +278,9 @@ async fn a_directory_of_many_names_is_made_listed_and_removed() {
         }
     };
     let listing = async {
-        for (count, how) in [(4096, "small replies during changes"), (1 << 20, "large replies during changes")] {
+        for (count, how) in
+            [(4096, "small replies during changes"), (1 << 20, "large replies during changes")]
+        {
             expect_once(&names_listed(&lister, &directory, count).await, &names, "churn-", how);
         }
         listing_is_over.store(true, Ordering::Relaxed);

@@ -89,7 +89,10 @@ async fn no_canary_leaves_the_machine_or_lies_in_journal_or_cache() {
     canaries.add("sparse content", &sparse);
     let file = client.session.create(&client.home, "sparse", 0o644).await.unwrap();
     for offset in [0, 100_000, 10_000_000] {
-        client.write_at(&file.handle, file.state_id, offset, StableHow::FileSync, sparse.clone()).await.unwrap();
+        client
+            .write_at(&file.handle, file.state_id, offset, StableHow::FileSync, sparse.clone())
+            .await
+            .unwrap();
     }
     client.session.close(&file).await.unwrap();
 

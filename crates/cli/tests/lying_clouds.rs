@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use nfs4::NfsStatus;
 use support::{
-    Client, FragmentPlace, Gateway, Mood, Random, S3StandIn, Settings, incidents, named_fragments, place_in_dir,
+    Client, FragmentPlace, Gateway, Mood, Random, S3StandIn, Settings, incidents, named_fragments,
+    place_in_dir,
 };
 
 /// Three directory clouds and a volume with blocks of 64 KiB.
@@ -71,7 +72,8 @@ impl World {
         let log = incidents(&self.gateway);
         for (place, _) in damaged {
             let incident = log.iter().find(|incident| incident["fragment"] == place.name.as_str());
-            let incident = incident.unwrap_or_else(|| panic!("{} incidents, and none of {place:?}", log.len()));
+            let incident =
+                incident.unwrap_or_else(|| panic!("{} incidents, and none of {place:?}", log.len()));
             assert_eq!(incident["cloud"], place.cloud.as_str(), "{incident:#}");
             assert_eq!(incident["block"], place.block, "{incident:#}");
             assert_eq!(incident["version"], place.version, "{incident:#}");
@@ -141,7 +143,10 @@ async fn an_extended_fragment_is_read_from_elsewhere_and_stored_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn garbage_instead_of_a_fragment_is_read_from_elsewhere_and_stored_again() {
-    one_bad_fragment_heals("garbage", |before| Some(Random::clone(&mut noise()).bytes(before.len()).to_vec())).await;
+    one_bad_fragment_heals("garbage", |before| {
+        Some(Random::clone(&mut noise()).bytes(before.len()).to_vec())
+    })
+    .await;
     one_bad_fragment_heals("zeros", |before| Some(vec![0; before.len()])).await;
 }
 
@@ -164,35 +169,34 @@ async fn one_flipped_bit_anywhere_is_noticed_and_made_good() {
     }
     world.write("large", 8 * 65_536).await;
     world.gateway.flush();
-    let mut damaged = Vec::new();
-    for at in 0..length {
-        let place = world.fragment(&format!("small{at}"), 0, clouds[at % 3]);
-        let bit = 1 << world.random.below(8);
+    let flip = |world: &mut World, path: &str, block: u64, cloud: &str, at: Option<usize>| {
+        let place = world.fragment(path, block, cloud);
+        let (anywhere, bit) = (world.random.next() as usize, 1 << world.random.below(8));
         let before = world.damage(&place, |before| {
             let mut bytes = before.to_vec();
-            bytes[at] ^= bit;
+            bytes[at.unwrap_or(anywhere % before.len())] ^= bit;
             Some(bytes)
         });
-        damaged.push((place, before));
+        (place, before)
+    };
+    let large = (0..8)
+        .map(|block| flip(&mut world, "large", block, clouds[block as usize % 3], None))
+        .collect::<Vec<_>>();
+    world.expect_healing(&large).await;
+    // In portions: the tamper log shows the last thousand.
+    for portion in (0..length).collect::<Vec<_>>().chunks(800) {
+        let small =
+            portion.iter().map(|at| flip(&mut world, &format!("small{at}"), 0, clouds[at % 3], Some(*at)));
+        let small = small.collect::<Vec<_>>();
+        world.expect_healing(&small).await;
     }
-    for block in 0..8 {
-        let place = world.fragment("large", block, clouds[block as usize % 3]);
-        let anywhere = world.random.next();
-        let before = world.damage(&place, |before| {
-            let mut bytes = before.to_vec();
-            let at = anywhere as usize % bytes.len();
-            bytes[at] ^= 0x10;
-            Some(bytes)
-        });
-        damaged.push((place, before));
-    }
-    println!("{length} bytes of a small fragment, {} fragments damaged", damaged.len());
-    world.expect_healing(&damaged).await;
+    println!("each of {length} bytes of a small fragment");
 }
 
 /// Exchanges two fragments and returns both as they were.
 fn swap(world: &World, one: FragmentPlace, other: FragmentPlace) -> [(FragmentPlace, Vec<u8>); 2] {
-    let (first, second) = (std::fs::read(world.file_of(&one)).unwrap(), std::fs::read(world.file_of(&other)).unwrap());
+    let (first, second) =
+        (std::fs::read(world.file_of(&one)).unwrap(), std::fs::read(world.file_of(&other)).unwrap());
     std::fs::write(world.file_of(&one), &second).unwrap();
     std::fs::write(world.file_of(&other), &first).unwrap();
     [(one, first), (other, second)]

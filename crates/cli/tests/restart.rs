@@ -39,7 +39,11 @@ async fn handles_taken_before_a_restart_work_after_it() {
         handles.push(client.find(path).await.unwrap());
     }
     for clean in [false, true, false] {
-        if clean { assert_eq!(gateway.stop(), Some(0)) } else { gateway.kill() }
+        if clean {
+            assert_eq!(gateway.stop(), Some(0))
+        } else {
+            gateway.kill()
+        }
         gateway.launch();
         let client = Client::connect(gateway.nfs, "client").await;
         for handle in &handles {
@@ -54,7 +58,8 @@ async fn handles_taken_before_a_restart_work_after_it() {
         gateway.launch();
         let client = Client::connect(gateway.nfs, "client").await;
         client.write("other", &Bytes::from_static(b"another file")).await;
-        let error = client.run(&[put_handle(&gone), operations::get_attributes(Bitmap::EMPTY)]).await.unwrap_err();
+        let error =
+            client.run(&[put_handle(&gone), operations::get_attributes(Bitmap::EMPTY)]).await.unwrap_err();
         assert_eq!(error.status(), Some(NfsStatus::Stale));
     }
 }
@@ -179,7 +184,11 @@ async fn there_is_no_grace_period_when_nobody_held_anything() {
         let client = Client::connect(gateway.nfs, "client").await;
         client.write("file", &Bytes::from_static(b"content")).await;
         client.session.destroy_client().await.unwrap();
-        if clean { assert_eq!(gateway.stop(), Some(0)) } else { gateway.kill() }
+        if clean {
+            assert_eq!(gateway.stop(), Some(0))
+        } else {
+            gateway.kill()
+        }
         gateway.launch();
         let other = Client::connect(gateway.nfs, "other").await;
         // Not through `run`, which would wait.
@@ -238,8 +247,7 @@ async fn a_clean_stop_leaves_nothing_dirty_and_needs_no_journal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stop_with_clouds_away_keeps_what_is_dirty_for_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
-    let settings =
-        Settings { write_back_wait: "1h", stop_wait: "1s", ..Settings::in_folder(folder.path()) };
+    let settings = Settings { write_back_wait: "1h", stop_wait: "1s", ..Settings::in_folder(folder.path()) };
     let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
     let client = Client::connect(gateway.nfs, "client").await;
     let data = Random::from_environment("clouds away").bytes(300_000);

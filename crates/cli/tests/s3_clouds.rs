@@ -33,7 +33,8 @@ impl Server {
     fn keys(&self, bucket: &str) -> Vec<String> {
         let answer = parallel(|| ureq::get(format!("{}/{bucket}?list-type=2", self.url)).call());
         let xml = answer.unwrap().body_mut().read_to_string().unwrap();
-        let keys = xml.split("<Key>").skip(1).filter_map(|part| Some(part.split_once("</Key>")?.0.to_owned()));
+        let keys =
+            xml.split("<Key>").skip(1).filter_map(|part| Some(part.split_once("</Key>")?.0.to_owned()));
         keys.collect()
     }
 

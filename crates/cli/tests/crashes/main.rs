@@ -70,14 +70,22 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     async fn begin(folder: &'a Path, settings: &Settings, random: &mut Random) -> Run<'a> {
         let gateway = Gateway::start_with(&folder.join("data"), settings);
-        let mut workers: Vec<Worker> = (0..CLIENTS).map(|number| Worker::new(number, random.fork())).collect();
+        let mut workers: Vec<Worker> =
+            (0..CLIENTS).map(|number| Worker::new(number, random.fork())).collect();
         Client::connect(gateway.nfs, "observer").await.make_directory(SHARED).await;
         for worker in &mut workers {
             worker.settle(gateway.nfs).await;
         }
         let random = random.fork();
-        let mut run =
-            Run { folder, gateway, workers, random, life: 1, observed: HashSet::new(), points: BTreeMap::new() };
+        let mut run = Run {
+            folder,
+            gateway,
+            workers,
+            random,
+            life: 1,
+            observed: HashSet::new(),
+            points: BTreeMap::new(),
+        };
         run.gateway.kill();
         run
     }
@@ -103,7 +111,11 @@ impl<'a> Run<'a> {
         if !verified {
             self.life += 1;
             self.gateway.launch();
-            assert!(self.verify().await, "the gateway ended while it was looked at; log:\n{}", self.gateway.log());
+            assert!(
+                self.verify().await,
+                "the gateway ended while it was looked at; log:\n{}",
+                self.gateway.log()
+            );
             self.gateway.kill();
         }
     }
@@ -138,7 +150,10 @@ impl<'a> Run<'a> {
         let mut load = tokio::spawn({
             let (observed, mut workers) = (observed.clone(), std::mem::take(&mut self.workers));
             async move {
-                tokio::join!(join_all(workers.iter_mut().map(|w| w.work(server, life))), observe(server, observed));
+                tokio::join!(
+                    join_all(workers.iter_mut().map(|w| w.work(server, life))),
+                    observe(server, observed)
+                );
                 workers
             }
         });

@@ -127,9 +127,9 @@ impl File {
             block
         };
         let explained = possible.iter().any(|content| content.len() == found.len())
-            && (0..found.len())
-                .step_by(BLOCK)
-                .all(|start| possible.iter().any(|content| of_block(content, start) == of_block(found, start)));
+            && (0..found.len()).step_by(BLOCK).all(|start| {
+                possible.iter().any(|content| of_block(content, start) == of_block(found, start))
+            });
         if explained {
             return Ok(possible[0] != *found);
         }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{
-    AttributeValues, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp, OpenHow, Outcome, StableHow, StateId,
-    Verifier,
+    AttributeValues, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp, OpenHow, Outcome, StableHow,
+    StateId, Verifier,
 };
 use nfs4_client::operations as op;
 
@@ -14,18 +14,56 @@ use crate::support::{Client, split};
 #[derive(Clone, Debug)]
 pub enum Step {
     /// OPEN, WRITE and CLOSE in one compound.
-    Create { path: String, number: u32, data: Bytes },
-    CreateExclusive { path: String, number: u32, verifier: u64 },
-    Write { path: String, number: u32, offset: u64, data: Bytes, how: StableHow },
-    Commit { path: String, number: u32 },
-    Resize { path: String, number: u32, size: u64 },
-    Rename { from: String, to: String },
-    Remove { path: String },
-    MakeDirectory { path: String },
-    Link { from: String, to: String },
-    SymbolicLink { path: String, target: String },
+    Create {
+        path: String,
+        number: u32,
+        data: Bytes,
+    },
+    CreateExclusive {
+        path: String,
+        number: u32,
+        verifier: u64,
+    },
+    Write {
+        path: String,
+        number: u32,
+        offset: u64,
+        data: Bytes,
+        how: StableHow,
+    },
+    Commit {
+        path: String,
+        number: u32,
+    },
+    Resize {
+        path: String,
+        number: u32,
+        size: u64,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Remove {
+        path: String,
+    },
+    MakeDirectory {
+        path: String,
+    },
+    Link {
+        from: String,
+        to: String,
+    },
+    SymbolicLink {
+        path: String,
+        target: String,
+    },
     /// Several symbolic links in one compound.
-    Several { folder: String, names: Vec<String>, target: String },
+    Several {
+        folder: String,
+        names: Vec<String>,
+        target: String,
+    },
 }
 
 impl Step {
@@ -177,7 +215,9 @@ impl Step {
             | Step::SymbolicLink { path, .. }
             | Step::Rename { to: path, .. }
             | Step::Link { to: path, .. } => vec![path.clone()],
-            Step::Several { folder, names, .. } => names.iter().map(|name| format!("{folder}/{name}")).collect(),
+            Step::Several { folder, names, .. } => {
+                names.iter().map(|name| format!("{folder}/{name}")).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -70,7 +70,10 @@ impl Worker {
                 Ok(results) => {
                     if let Some(verifier) = step.verifier(&results) {
                         let first = *self.verifiers.entry(verifier).or_insert(life);
-                        assert_eq!(first, life, "the write verifier of life {first} came back in life {life}");
+                        assert_eq!(
+                            first, life,
+                            "the write verifier of life {first} came back in life {life}"
+                        );
                     }
                     step.apply(&mut self.model, Some(&results));
                     self.in_flight = None;
@@ -91,7 +94,11 @@ impl Worker {
         }
     }
 
-    async fn try_verify(&mut self, server: SocketAddr, observed: &HashSet<String>) -> Result<(), ClientError> {
+    async fn try_verify(
+        &mut self,
+        server: SocketAddr,
+        observed: &HashSet<String>,
+    ) -> Result<(), ClientError> {
         let client = Client::try_connect(server, &self.name).await?;
         let seen = self.look(&client).await?;
         let Some(step) = self.in_flight.clone() else {
@@ -147,7 +154,11 @@ impl Worker {
                     FileType::Regular => {
                         if !seen.contents.contains_key(&entry.id) {
                             let content = client.read(&path).await?;
-                            assert_eq!(content.len() as u64, entry.size, "{path}: READDIR tells another size");
+                            assert_eq!(
+                                content.len() as u64,
+                                entry.size,
+                                "{path}: READDIR tells another size"
+                            );
                             seen.contents.insert(entry.id, content);
                         }
                         SeenObject::File { id: entry.id, links: entry.links }
@@ -225,7 +236,8 @@ impl Worker {
             0 => {
                 // Onto another file.
                 let onto = self.random.pick(files).cloned();
-                match onto.filter(|(to, other)| *to != from && self.model.names[&from].file() != Some(*other)) {
+                match onto.filter(|(to, other)| *to != from && self.model.names[&from].file() != Some(*other))
+                {
                     Some((to, _)) => Step::Rename { from, to },
                     None => Step::Rename { from, to: self.new_path(number) },
                 }
@@ -275,7 +287,10 @@ impl Worker {
     fn own_folders(&self) -> Vec<String> {
         let folders = self.model.names.iter().filter(|(_, object)| **object == Object::Directory);
         let own = format!("{}/", self.name);
-        folders.map(|(path, _)| path.clone()).filter(|path| *path == self.name || path.starts_with(&own)).collect()
+        folders
+            .map(|(path, _)| path.clone())
+            .filter(|path| *path == self.name || path.starts_with(&own))
+            .collect()
     }
 
     fn folder(&mut self) -> String {

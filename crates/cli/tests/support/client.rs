@@ -50,7 +50,9 @@ impl Client {
         let again = async {
             loop {
                 match self.session.execute(operations).await {
-                    Err(error) if error.asks_to_retry() => tokio::time::sleep(Duration::from_millis(20)).await,
+                    Err(error) if error.asks_to_retry() => {
+                        tokio::time::sleep(Duration::from_millis(20)).await
+                    }
                     other => return other,
                 }
             }
@@ -147,7 +149,8 @@ impl Client {
         let step = self.session.payload_bytes().min(1 << 20);
         let mut whole = BytesMut::new();
         loop {
-            let request = [put_handle(handle), operations::read(StateId::ANONYMOUS, whole.len() as u64, step)];
+            let request =
+                [put_handle(handle), operations::read(StateId::ANONYMOUS, whole.len() as u64, step)];
             let Some(NfsResOp::Read(Outcome::Ok(read))) = self.run(&request).await?.pop() else {
                 panic!("READ returned something else")
             };

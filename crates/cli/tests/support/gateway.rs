@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::Settings;
 
 /// The binary under test: the one just built, or the one that `KURMA_BINARY` names.
-pub static KURMA: LazyLock<PathBuf> =
-    LazyLock::new(|| std::env::var_os("KURMA_BINARY").map_or(env!("CARGO_BIN_EXE_kurma").into(), PathBuf::from));
+pub static KURMA: LazyLock<PathBuf> = LazyLock::new(|| {
+    std::env::var_os("KURMA_BINARY").map_or(env!("CARGO_BIN_EXE_kurma").into(), PathBuf::from)
+});
 
 /// One gateway with its data folder.
 pub struct Gateway {

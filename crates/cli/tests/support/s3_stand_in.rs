@@ -59,7 +59,8 @@ impl S3StandIn {
     /// Starts; objects are files of `folder`.
     pub fn start(folder: &Path) -> S3StandIn {
         std::fs::create_dir_all(folder).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -189,7 +190,9 @@ impl Shared {
                 let size = entry.metadata().map_or(0, |meta| meta.len());
                 (entry.file_name().to_string_lossy().replace('+', "/"), size)
             })
-            .filter(|(key, _)| key.starts_with(&prefix) && key.as_str() > after.as_str() && !key.starts_with('.'))
+            .filter(|(key, _)| {
+                key.starts_with(&prefix) && key.as_str() > after.as_str() && !key.starts_with('.')
+            })
             .collect();
         found.sort();
         let truncated = found.len() > 1000;
