@@ -15,7 +15,9 @@ pub fn print(rows: &Value, columns: &[(&str, &str)]) {
     let widths: Vec<usize> = columns
         .iter()
         .enumerate()
-        .map(|(at, (_, heading))| cells.iter().map(|row| row[at].len()).chain([heading.len()]).max().unwrap_or(0))
+        .map(|(at, (_, heading))| {
+            cells.iter().map(|row| row[at].len()).chain([heading.len()]).max().unwrap_or(0)
+        })
         .collect();
     let line = |cells: Vec<&str>| {
         let padded: Vec<String> =

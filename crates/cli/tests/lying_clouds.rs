@@ -143,10 +143,7 @@ async fn an_extended_fragment_is_read_from_elsewhere_and_stored_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn garbage_instead_of_a_fragment_is_read_from_elsewhere_and_stored_again() {
-    one_bad_fragment_heals("garbage", |before| {
-        Some(Random::clone(&mut noise()).bytes(before.len()).to_vec())
-    })
-    .await;
+    one_bad_fragment_heals("garbage", |before| Some(noise().bytes(before.len()).to_vec())).await;
     one_bad_fragment_heals("zeros", |before| Some(vec![0; before.len()])).await;
 }
 

@@ -50,7 +50,13 @@ pub struct LocalDisk;
 
 impl Disk for LocalDisk {
     fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(create)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
         Ok(Box::new(LocalFile { file }))
     }
 

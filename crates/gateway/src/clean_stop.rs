@@ -26,12 +26,16 @@ pub(crate) fn first_record(folder: &DataFolder, has_journal: bool) -> Result<Lsn
         Ok(text) => {
             let last = text.trim().strip_prefix("last = ").and_then(|number| number.parse().ok());
             let last: u64 = last.ok_or_else(|| {
-                StartError::Configuration(format!("{} is damaged; if the journal is in its place, remove it", path.display()))
+                StartError::Configuration(format!(
+                    "{} is damaged; if the journal is in its place, remove it",
+                    path.display()
+                ))
             })?;
             Ok(Lsn(last + 1))
         }
         Err(cause) if cause.kind() == ErrorKind::NotFound => {
-            let has_store = std::fs::read_dir(folder.join("meta")).is_ok_and(|mut files| files.next().is_some());
+            let has_store =
+                std::fs::read_dir(folder.join("meta")).is_ok_and(|mut files| files.next().is_some());
             if has_store && !has_journal {
                 return Err(StartError::Configuration(format!(
                     "the journal is missing: {} has no segment that is in use, and the gateway was not stopped in order before; put the journal back, for it holds what was acknowledged last",

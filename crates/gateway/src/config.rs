@@ -292,7 +292,10 @@ impl Config {
         if !self.admin.listen.ip().is_loopback() {
             return wrong(
                 "admin.listen",
-                format!("{} is not a loopback address; the admin interface is for this machine only", self.admin.listen),
+                format!(
+                    "{} is not a loopback address; the admin interface is for this machine only",
+                    self.admin.listen
+                ),
             );
         }
         let lease = self.nfs.lease.as_duration().as_secs();
@@ -318,7 +321,10 @@ impl Config {
         for (at, cloud) in self.clouds.iter().enumerate() {
             let key = format!("cloud[{at}].name");
             if !is_name(&cloud.name) {
-                return wrong(&key, format!("{:?} is not a name: letters, digits, '-', '_', '.'", cloud.name));
+                return wrong(
+                    &key,
+                    format!("{:?} is not a name: letters, digits, '-', '_', '.'", cloud.name),
+                );
             }
             if self.clouds[..at].iter().any(|other| other.name == cloud.name) {
                 return wrong(&key, format!("there are two clouds named {:?}", cloud.name));
@@ -361,10 +367,14 @@ impl Config {
         }
         let clouds = if volume.clouds.is_empty() { self.clouds.len() } else { volume.clouds.len() };
         if clouds < scheme.total() {
-            return Err(("policy", format!("{} needs {} clouds, there are {clouds}", volume.policy, scheme.total())));
+            return Err((
+                "policy",
+                format!("{} needs {} clouds, there are {clouds}", volume.policy, scheme.total()),
+            ));
         }
-        ids::BlockShift::from_bytes(volume.block_size.bytes())
-            .ok_or_else(|| ("block_size", format!("{} is not a power of two from 64KiB to 16MiB", volume.block_size)))?;
+        ids::BlockShift::from_bytes(volume.block_size.bytes()).ok_or_else(|| {
+            ("block_size", format!("{} is not a power of two from 64KiB to 16MiB", volume.block_size))
+        })?;
         Ok(())
     }
 }

@@ -64,7 +64,8 @@ impl Gateway {
         let admin_task = {
             let (router, stop) = (admin::router(node.clone(), door), stop.clone());
             tokio::spawn(async move {
-                let served = axum::serve(admin_listener, router).with_graceful_shutdown(stop.cancelled_owned());
+                let served =
+                    axum::serve(admin_listener, router).with_graceful_shutdown(stop.cancelled_owned());
                 if let Err(error) = served.await {
                     tracing::error!(%error, "the admin interface ended");
                 }

@@ -18,9 +18,9 @@ use seal::{KeyFile, Suite, load_key_file};
 use upkeep::{Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
+use crate::config::VolumeConfig;
 use crate::data_folder::DataFolder;
 use crate::node_rows::{StoredClients, cloud_numbers};
-use crate::config::VolumeConfig;
 use crate::{Config, Left, StartError, clean_stop, owner};
 
 /// A volume that is being served.
@@ -68,14 +68,18 @@ impl Node {
         cache_config.disk = config.cache.disk.bytes();
         cache_config.readahead = config.cache.readahead.bytes();
         cache_config.write_back_wait = config.cache.write_back_wait.as_duration();
-        let cache = Cache::open(&cache_config, &environment, key.node_key("cache")).map_err(StartError::configuration)?;
+        let cache = Cache::open(&cache_config, &environment, key.node_key("cache"))
+            .map_err(StartError::configuration)?;
         let has_journal = Journal::exists(&environment, &folder.join("journal"), &key.node_key("journal"))
             .map_err(StartError::configuration)?;
         let (journal, recovery) = Journal::open(
             environment.clone(),
             &folder.join("journal"),
             &key.node_key("journal"),
-            JournalConfig { first: clean_stop::first_record(&folder, has_journal)?, ..journal_config(&config) },
+            JournalConfig {
+                first: clean_stop::first_record(&folder, has_journal)?,
+                ..journal_config(&config)
+            },
         )
         .map_err(StartError::configuration)?;
         let store = LocalStore::open(
@@ -92,12 +96,21 @@ impl Node {
         cache.connect(Arc::new(journal.clone()));
         let shared_store: Arc<dyn MetaStore> = Arc::new(store.clone());
 
-        let incidents = IncidentLog::open(&environment.disk, &folder.join("tamper.log"), IncidentLogLimits::default())
-            .map_err(|cause| StartError::Configuration(format!("cannot open {}: {cause}", folder.join("tamper.log").display())))?;
+        let incidents =
+            IncidentLog::open(&environment.disk, &folder.join("tamper.log"), IncidentLogLimits::default())
+                .map_err(|cause| {
+                    StartError::Configuration(format!(
+                        "cannot open {}: {cause}",
+                        folder.join("tamper.log").display()
+                    ))
+                })?;
         let names: Vec<String> = config.clouds.iter().map(|cloud| cloud.name.clone()).collect();
         let numbers = cloud_numbers(&*shared_store, &names).await.map_err(StartError::configuration)?;
         let numbered: BTreeMap<CloudId, Connection> = numbers.iter().copied().zip(clouds).collect();
-        let limits = blocks::Limits { bytes_in_flight: 2 * config.upkeep.in_flight.bytes(), ..blocks::Limits::default() };
+        let limits = blocks::Limits {
+            bytes_in_flight: 2 * config.upkeep.in_flight.bytes(),
+            ..blocks::Limits::default()
+        };
         let sink: Arc<dyn IncidentSink> = incidents.clone();
         let blocks = Arc::new(BlockStore::new(&environment, numbered, sink, limits));
         let volumes = Volumes::open(VolumesOptions {
@@ -157,8 +170,9 @@ impl Node {
     /// The policy that a configuration describes.
     pub fn policy(&self, wanted: &VolumeConfig) -> Result<Policy, String> {
         let scheme: disperse::Scheme = wanted.policy.parse().map_err(|cause| format!("{cause}"))?;
-        let shift = BlockShift::from_bytes(wanted.block_size.bytes())
-            .ok_or_else(|| format!("block size {} is not a power of two from 64KiB to 16MiB", wanted.block_size))?;
+        let shift = BlockShift::from_bytes(wanted.block_size.bytes()).ok_or_else(|| {
+            format!("block size {} is not a power of two from 64KiB to 16MiB", wanted.block_size)
+        })?;
         let known = self.blocks.clouds();
         let clouds: Vec<CloudId> = if wanted.clouds.is_empty() {
             known.keys().copied().take(scheme.total()).collect()
@@ -202,7 +216,8 @@ impl Node {
             let usage = journal.usage();
             usage.used > usage.capacity / 2
         };
-        let config = UpkeepConfig { in_flight: self.config.upkeep.in_flight.bytes(), ..UpkeepConfig::default() };
+        let config =
+            UpkeepConfig { in_flight: self.config.upkeep.in_flight.bytes(), ..UpkeepConfig::default() };
         let upkeep = Upkeep::new(
             volume.clone(),
             self.cache.clone(),
@@ -241,7 +256,10 @@ impl Node {
 
     /// The configured name of a cloud.
     pub fn name_of(&self, cloud: CloudId) -> String {
-        self.blocks.clouds().get(&cloud).map_or_else(|| cloud.to_string(), |connection| connection.name().to_string())
+        self.blocks
+            .clouds()
+            .get(&cloud)
+            .map_or_else(|| cloud.to_string(), |connection| connection.name().to_string())
     }
 
     /// The configured place of a cloud.

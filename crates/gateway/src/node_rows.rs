@@ -51,10 +51,14 @@ async fn names(store: &dyn MetaStore, kind: u8) -> Result<Vec<(Bytes, Bytes)>, M
 }
 
 /// The numbers of these clouds, in their order; new names get the next free number. A number stays with its name.
-pub(crate) async fn cloud_numbers(store: &dyn MetaStore, clouds: &[String]) -> Result<Vec<CloudId>, MetaError> {
+pub(crate) async fn cloud_numbers(
+    store: &dyn MetaStore,
+    clouds: &[String],
+) -> Result<Vec<CloudId>, MetaError> {
     let known = names(store, CLOUD).await?;
     let number_of = |value: &Bytes| u16::from_be_bytes([value[0], value[1]]);
-    let mut next = known.iter().filter(|(_, v)| v.len() == 2).map(|(_, v)| number_of(v)).max().map_or(1, |n| n + 1);
+    let mut next =
+        known.iter().filter(|(_, v)| v.len() == 2).map(|(_, v)| number_of(v)).max().map_or(1, |n| n + 1);
     let mut numbers = Vec::new();
     let mut fresh = Vec::new();
     for cloud in clouds {

@@ -12,7 +12,12 @@ use crate::data_folder::{DataFolder, write_durably};
 const FILE: &str = "owner";
 
 /// Checks that the folder belongs to this gateway and key; a new folder is given to them.
-pub(crate) fn check(folder: &DataFolder, key_path: &Path, key: &KeyFile, gateway: GatewayId) -> Result<(), StartError> {
+pub(crate) fn check(
+    folder: &DataFolder,
+    key_path: &Path,
+    key: &KeyFile,
+    gateway: GatewayId,
+) -> Result<(), StartError> {
     if key.gateway() != gateway {
         return Err(StartError::Configuration(format!(
             "gateway.id is {gateway}, but the key file {} belongs to gateway {}",
@@ -25,19 +30,27 @@ pub(crate) fn check(folder: &DataFolder, key_path: &Path, key: &KeyFile, gateway
         Ok(text) => text,
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
             let text = format!("gateway = {gateway}\nkey = {}\n", key.id());
-            return write_durably(&path, text.as_bytes())
-                .map_err(|cause| StartError::Configuration(format!("cannot write {}: {cause}", path.display())));
+            return write_durably(&path, text.as_bytes()).map_err(|cause| {
+                StartError::Configuration(format!("cannot write {}: {cause}", path.display()))
+            });
         }
-        Err(cause) => return Err(StartError::Configuration(format!("cannot read {}: {cause}", path.display()))),
+        Err(cause) => {
+            return Err(StartError::Configuration(format!("cannot read {}: {cause}", path.display())));
+        }
     };
     let field = |name: &str| {
-        text.lines().filter_map(|line| line.split_once(" = ")).find(|(key, _)| *key == name).map(|(_, value)| value)
+        text.lines()
+            .filter_map(|line| line.split_once(" = "))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     };
-    let owner: Option<(GatewayId, KeyFileId)> = (|| {
-        Some((GatewayId(field("gateway")?.parse().ok()?), field("key")?.parse().ok()?))
-    })();
+    let owner: Option<(GatewayId, KeyFileId)> =
+        (|| Some((GatewayId(field("gateway")?.parse().ok()?), field("key")?.parse().ok()?)))();
     let (owner, id) = owner.ok_or_else(|| {
-        StartError::Configuration(format!("{} is damaged: it must name gateway and key; restore it", path.display()))
+        StartError::Configuration(format!(
+            "{} is damaged: it must name gateway and key; restore it",
+            path.display()
+        ))
     })?;
     key.check_owner(owner, id)
         .map_err(|cause| StartError::Configuration(format!("{}: {cause}", key_path.display())))

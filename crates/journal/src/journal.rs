@@ -79,7 +79,11 @@ impl Journal {
     }
 
     /// Whether `directory` holds a journal of this key, whatever its state. Changes nothing. Blocks.
-    pub fn exists(environment: &Environment, directory: &Path, node_key: &NodeKey) -> Result<bool, JournalError> {
+    pub fn exists(
+        environment: &Environment,
+        directory: &Path,
+        node_key: &NodeKey,
+    ) -> Result<bool, JournalError> {
         let disk = &*environment.disk;
         let fail = |cause| JournalError::Open {
             what: "making the directory",

@@ -45,8 +45,9 @@ fn chosen(context: &Context, file: Option<PathBuf>) -> Result<PathBuf, Failure> 
 }
 
 fn show(context: &Context, file: &Path) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|cause| Failure::usage(format!("cannot read the configuration {}: {cause}", file.display())))?;
+    let text = std::fs::read_to_string(file).map_err(|cause| {
+        Failure::usage(format!("cannot read the configuration {}: {cause}", file.display()))
+    })?;
     let settings = Config::settings(&text, file).map_err(Failure::usage)?;
     let value = serde_json::to_value(&settings).map_err(Failure::failed)?;
     context.show(&value, |_| {

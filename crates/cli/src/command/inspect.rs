@@ -47,7 +47,11 @@ impl Why {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let why = AdminClient::new(&context.target)?.get(&format!("/v1/why?path={}", encoded(&self.path)))?;
         context.show(&why, |why| {
-            say(format_args!("object {}  size {}", table::text(why.get("object")), table::text(why.get("size"))));
+            say(format_args!(
+                "object {}  size {}",
+                table::text(why.get("object")),
+                table::text(why.get("size"))
+            ));
             table::print(
                 &why["blocks"],
                 &[
@@ -110,7 +114,11 @@ impl MetaCommand {
             let objects = report["objects"].as_u64().unwrap_or(0);
             say(format_args!("{objects} objects, {findings} findings"));
         });
-        if findings > 0 { Err(Failure::failed("the metadata is damaged; see the findings")) } else { Ok(Outcome::Done) }
+        if findings > 0 {
+            Err(Failure::failed("the metadata is damaged; see the findings"))
+        } else {
+            Ok(Outcome::Done)
+        }
     }
 }
 

@@ -25,7 +25,9 @@ impl Up {
         let data = context.target.data.clone().unwrap_or_else(|| PathBuf::from("kurma-data"));
         let admin = context.target.admin.as_ref().map(|text| {
             text.trim_start_matches("http://").trim_end_matches('/').parse::<SocketAddr>().map_err(|_| {
-                Failure::usage(format!("--admin {text:?} is not an address; write for example 127.0.0.1:9460"))
+                Failure::usage(format!(
+                    "--admin {text:?} is not an address; write for example 127.0.0.1:9460"
+                ))
             })
         });
         let admin = admin.transpose()?;
@@ -55,7 +57,8 @@ fn serve(config: Config) -> Result<Outcome, Failure> {
             tracing_subscriber::EnvFilter::try_from_env("KURMA_LOG").unwrap_or_else(|_| "warn".into()),
         )
         .init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::failed)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::failed)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
@@ -90,5 +93,9 @@ fn announce(gateway: &Gateway) {
         if nfs.is_ipv6() { format!("[{}]", nfs.ip()) } else { nfs.ip().to_string() },
         volumes.first().map_or("/", String::as_str)
     ));
-    say(format_args!("ready nfs={nfs} volumes={} admin=http://{}", volumes.join(","), gateway.admin_address()));
+    say(format_args!(
+        "ready nfs={nfs} volumes={} admin=http://{}",
+        volumes.join(","),
+        gateway.admin_address()
+    ));
 }

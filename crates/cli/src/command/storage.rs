@@ -79,7 +79,11 @@ impl Flush {
             if dirty == 0 && repairs == 0 {
                 say("nothing is dirty, nothing needs repair");
             } else {
-                hint(format_args!("left after {}: {} dirty, {repairs} repairs", self.timeout, table::size(dirty)));
+                hint(format_args!(
+                    "left after {}: {} dirty, {repairs} repairs",
+                    self.timeout,
+                    table::size(dirty)
+                ));
             }
         });
         Ok(if dirty == 0 && repairs == 0 { Outcome::Done } else { Outcome::Degraded })

@@ -107,7 +107,8 @@ impl VolumeCommand {
                 context.show(&volume, |volume| table::print(&json!([volume]), COLUMNS));
             }
             VolumeCommand::Set { name, policy } => {
-                let volume = client.post(&format!("/v1/volumes/{}/set", encoded(&name)), policy.body(&name))?;
+                let volume =
+                    client.post(&format!("/v1/volumes/{}/set", encoded(&name)), policy.body(&name))?;
                 context.show(&volume, |_| say(format_args!("new files of {name} follow the new policy")));
             }
             VolumeCommand::Delete { name } => {

@@ -142,7 +142,7 @@ impl Model {
     /// What the client may rely on from now on if `seen` is a state that the promises allow, and whether uncommitted
     /// data was lost; otherwise what is wrong.
     pub fn explain(&self, seen: &Seen) -> Result<(Model, bool), String> {
-        for path in self.names.keys().filter(|path| !seen.names.contains_key(*path)) {
+        if let Some(path) = self.names.keys().find(|path| !seen.names.contains_key(*path)) {
             return Err(format!("{path} is gone"));
         }
         let mut ids: HashMap<u32, u64> = HashMap::new();

@@ -1,5 +1,6 @@
 //! One client of the load, with its log of what was acknowledged.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -152,14 +153,14 @@ impl Worker {
                     }
                     FileType::SymbolicLink => SeenObject::Link(client.read_link(&path).await?),
                     FileType::Regular => {
-                        if !seen.contents.contains_key(&entry.id) {
+                        if let Entry::Vacant(unread) = seen.contents.entry(entry.id) {
                             let content = client.read(&path).await?;
                             assert_eq!(
                                 content.len() as u64,
                                 entry.size,
                                 "{path}: READDIR tells another size"
                             );
-                            seen.contents.insert(entry.id, content);
+                            unread.insert(content);
                         }
                         SeenObject::File { id: entry.id, links: entry.links }
                     }

@@ -23,7 +23,8 @@ pub(super) fn describe(node: &Node, id: CloudId, connection: &Connection) -> Val
         (false, true) => "writes fail",
         (true, true) => "down",
     };
-    let millis = |latency: [Option<f64>; 3]| latency.into_iter().rev().flatten().next().map(|seconds| seconds * 1e3);
+    let millis =
+        |latency: [Option<f64>; 3]| latency.into_iter().rev().flatten().next().map(|seconds| seconds * 1e3);
     let requests: u64 = health.operations.iter().map(|(_, counts)| counts.answered + counts.failed).sum();
     json!({
         "name": &**connection.name(),
@@ -46,7 +47,9 @@ pub(super) fn all(node: &Node) -> Vec<Value> {
 fn find<'a>(node: &'a Node, name: &str) -> Result<(CloudId, &'a Connection), Refusal> {
     let mut clouds = node.blocks.clouds().iter();
     let found = clouds.find(|(_, connection)| **connection.name() == *name);
-    found.map(|(id, connection)| (*id, connection)).ok_or_else(|| Refusal::missing(format!("there is no cloud {name:?}")))
+    found
+        .map(|(id, connection)| (*id, connection))
+        .ok_or_else(|| Refusal::missing(format!("there is no cloud {name:?}")))
 }
 
 pub(super) async fn list(State(node): State<Arc<Node>>) -> Answer {
@@ -66,7 +69,8 @@ pub(super) async fn test(State(node): State<Arc<Node>>, Path(name): Path<String>
     let probe = Bytes::from(probe);
     let object = format!("probe-{:016x}", node.environment.entropy.next_u64());
     let object = ObjectName::new(&object).map_err(Refusal::failed)?;
-    let failed = |step: &'static str| move |cause: cloud::CloudError| Refusal::failed(format!("{step}: {cause}"));
+    let failed =
+        |step: &'static str| move |cause: cloud::CloudError| Refusal::failed(format!("{step}: {cause}"));
     let clock = &node.environment.clock;
     let start = clock.monotonic();
     connection.put(&object, vec![probe.clone()], PutMode::Create).await.map_err(failed("write"))?;

@@ -39,7 +39,8 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     text.gauge("journal_capacity_bytes", "Size of the journal.", journal.capacity);
     text.gauge("journal_used_bytes", "Journal space that is still needed.", journal.used);
     text.family("cache_reads_total", "counter", "Block reads by where they were answered.");
-    for (from, count) in [("memory", cache.memory_hits), ("disk", cache.disk_hits), ("clouds", cache.fetches)] {
+    for (from, count) in [("memory", cache.memory_hits), ("disk", cache.disk_hits), ("clouds", cache.fetches)]
+    {
         text.sample("cache_reads_total", &[("from", from)], count as f64);
     }
     text.family("nfs_operations_total", "counter", "NFS operations.");

@@ -26,13 +26,18 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     let mut attention = Vec::new();
     for cloud in clouds.iter().filter(|cloud| cloud["state"] != "good") {
         let (name, state) = (cloud["name"].as_str().unwrap_or(""), cloud["state"].as_str().unwrap_or(""));
-        attention.push(format!("cloud {name}: {state}: {}", cloud["last_error"].as_str().unwrap_or("no error text")));
+        attention.push(format!(
+            "cloud {name}: {state}: {}",
+            cloud["last_error"].as_str().unwrap_or("no error text")
+        ));
     }
     if repairs > 0 {
-        attention.push(format!("{repairs} blocks lack fragments; they are repaired when their clouds answer"));
+        attention
+            .push(format!("{repairs} blocks lack fragments; they are repaired when their clouds answer"));
     }
     if journal.waiting > 0 {
-        attention.push("writers wait for space in the journal: the clouds are slower than the clients".into());
+        attention
+            .push("writers wait for space in the journal: the clouds are slower than the clients".into());
     }
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),

@@ -137,7 +137,9 @@ mod tests {
 
     #[test]
     fn sizes_take_binary_and_decimal_units() {
-        for (text, bytes) in [("0", 0), ("512", 512), ("64KiB", 65_536), ("1GiB", 1 << 30), ("10MB", 10_000_000)] {
+        for (text, bytes) in
+            [("0", 0), ("512", 512), ("64KiB", 65_536), ("1GiB", 1 << 30), ("10MB", 10_000_000)]
+        {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         for bad in ["", "1kib", "1.5GiB", "-1", "GiB", "99999999999999TiB", "1 GiB x"] {
@@ -148,7 +150,8 @@ mod tests {
 
     #[test]
     fn durations_take_four_units() {
-        for (text, millis) in [("500ms", 500), ("5s", 5_000), ("10m", 600_000), ("1h", 3_600_000), ("0s", 0)] {
+        for (text, millis) in [("500ms", 500), ("5s", 5_000), ("10m", 600_000), ("1h", 3_600_000), ("0s", 0)]
+        {
             assert_eq!(text.parse(), Ok(Span(Duration::from_millis(millis))), "{text}");
         }
         for bad in ["", "5", "5 s", "1d", "-1s", "99999999999999999h"] {

@@ -38,7 +38,10 @@ fn bad_values_name_their_line_and_key() {
 #[test]
 fn names_of_clouds_must_be_known_and_unique() {
     let volume = "[[volume]]\nname = 'v'\npolicy = 'replicas:1'\nclouds = ['c']\n";
-    assert!(problem(&format!("{CLOUDS}{volume}")).starts_with("k.toml:10: volume[0].clouds: there is no [[cloud]]"));
+    assert!(
+        problem(&format!("{CLOUDS}{volume}"))
+            .starts_with("k.toml:10: volume[0].clouds: there is no [[cloud]]")
+    );
     assert!(problem(&format!("{CLOUDS}{CLOUDS}")).contains("two clouds named \"a\""));
 }
 
