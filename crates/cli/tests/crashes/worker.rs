@@ -113,7 +113,9 @@ impl Worker {
         step.apply(&mut after, None);
         let undone = self.model.explain(&seen);
         let done = after.explain(&seen);
-        let was_seen = step.makes().into_iter().find(|path| observed.contains(path));
+        let was_seen = step.makes().into_iter().find(|path| {
+            observed.contains(path) && !self.model.names.contains_key(path) // not one that is replaced
+        });
         self.model = match (done, undone, was_seen) {
             (Ok((model, _)), ..) => model,
             (Err(_), Ok(_), Some(path)) => panic!("{}: {path} was seen by a client and is gone", self.name),

@@ -134,7 +134,8 @@ impl Gateway {
     /// SIGTERM, and waits for the end, which can still be asked for.
     pub fn terminate(&mut self) {
         let id = self.pid().to_string();
-        Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        // It may have ended already.
+        Command::new("kill").args(["-TERM", &id]).stderr(Stdio::null()).status().unwrap();
         if let Some(child) = &mut self.child {
             self.ended = Some(parallel(|| child.wait()).unwrap());
         }
