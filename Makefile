@@ -11,7 +11,7 @@ DATA ?= kurma-data
 run:
 	@scripts/setup build
 	$(CARGO) build --locked --release --bin kurma
-	target/release/kurma up --data $(DATA)
+	MIMALLOC_PURGE_DELAY=1 target/release/kurma up --data $(DATA)
 
 test: unit system guest
 

@@ -210,7 +210,7 @@ impl Default for AdminConfig {
 impl Default for CacheConfig {
     fn default() -> Self {
         CacheConfig {
-            memory: ByteSize::mib(256),
+            memory: ByteSize::mib(192),
             journal: ByteSize::mib(1024),
             disk: ByteSize::mib(1024),
             write_back_wait: Span::from_secs(5),

@@ -11,8 +11,9 @@ use crate::admin::Door;
 use crate::node::Node;
 use crate::{Config, StartError, admin};
 
-/// How long requests that are being run may take after a stop was asked for.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long requests that are being run may take after a stop was asked for: a little more than the NFS server
+/// itself gives them.
+const DRAIN: Duration = Duration::from_secs(32);
 
 /// A running gateway.
 pub struct Gateway {
@@ -72,7 +73,11 @@ impl Gateway {
             })
         };
         node.folder.publish_admin(&admin.to_string()).map_err(StartError::configuration)?;
-        Ok(Gateway { node, nfs, admin, stop, tasks: vec![nfs_task, admin_task], failure })
+        let bury_task = {
+            let (node, stop) = (node.clone(), stop.clone());
+            tokio::spawn(async move { node.bury_deleted_volumes(&stop).await })
+        };
+        Ok(Gateway { node, nfs, admin, stop, tasks: vec![nfs_task, admin_task, bury_task], failure })
     }
 
     /// Where NFS clients connect to.

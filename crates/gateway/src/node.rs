@@ -15,7 +15,8 @@ use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
 use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
 use parking_lot::RwLock;
 use seal::{KeyFile, Suite, load_key_file};
-use upkeep::{Upkeep, UpkeepConfig};
+use tokio_util::sync::CancellationToken;
+use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
 use crate::config::VolumeConfig;
@@ -48,6 +49,9 @@ pub(crate) struct Node {
 
 /// Share of the memory budget that the metadata engine gets for its pages; on top of the cache's.
 const META_MEMORY: u64 = 32 << 20;
+
+/// How often deleted volumes are worked on.
+const BURY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Size that volumes show: clouds have none, and programs want one.
 const SHOWN_CAPACITY: u64 = 1 << 50;
@@ -201,11 +205,42 @@ impl Node {
     /// Deletes an empty volume.
     pub async fn delete_volume(&self, name: &str) -> Result<(), VolumeError> {
         self.volumes.delete(name, false).await?;
+        let gone: Vec<_> = self.served().into_iter().filter(|served| served.volume.name() == name).collect();
         self.served.write().retain(|_, served| served.volume.name() != name);
         if let Err(error) = self.offer() {
             tracing::error!(%error, "the exports still name a deleted volume");
         }
+        for served in gone {
+            // It is empty: what is dirty belongs to removed files, and is dropped with them.
+            if let Err(error) = served.upkeep.stop(Duration::from_secs(1)).await {
+                tracing::warn!(%error, "stopping the upkeep of a deleted volume");
+            }
+        }
         Ok(())
+    }
+
+    /// Takes deleted volumes out of the clouds and the metadata, until `stop`.
+    pub async fn bury_deleted_volumes(&self, stop: &CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.environment.clock.sleep(BURY_INTERVAL) => {}
+            }
+            for volume in self.volumes.doomed() {
+                let collector = GarbageCollector::new(
+                    Arc::new(volume),
+                    self.blocks.clone(),
+                    self.environment.clone(),
+                    UpkeepConfig::default(),
+                );
+                if let Err(error) = collector.once().await {
+                    tracing::warn!(%error, "a deleted volume still has blocks in the clouds");
+                }
+            }
+            if let Err(error) = self.volumes.bury().await {
+                tracing::warn!(%error, "a deleted volume could not be taken apart");
+            }
+        }
     }
 
     /// Starts the upkeep of a volume.
