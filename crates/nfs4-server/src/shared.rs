@@ -27,6 +27,9 @@ pub(crate) struct Shared {
     pub metrics: Metrics,
 }
 
+/// How long a compound waits for an expired client to be forgotten.
+const EVICTION_LIMIT: Duration = Duration::from_secs(1);
+
 impl Shared {
     /// Monotonic time, as the state wants it.
     pub fn now(&self) -> Duration {
@@ -46,7 +49,12 @@ impl Shared {
             match result {
                 Ok(value) => return Ok(value),
                 Err(Refusal::Status(status)) => return Err(status),
-                Err(Refusal::Expired(client)) => self.evict(client).await?,
+                // The compound may hold an exclusive transaction, which the change of the records would wait for:
+                // then it has to end first, and finds the way clear when it comes again.
+                Err(Refusal::Expired(client)) => tokio::select! {
+                    evicted = self.evict(client) => evicted?,
+                    () = self.environment.clock.sleep(EVICTION_LIMIT) => return Err(NfsStatus::Delay),
+                },
             }
         }
         Err(NfsStatus::Delay)
