@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
-use crate::config::VolumeConfig;
+use crate::config::{ByteSize, VolumeConfig};
 use crate::data_folder::DataFolder;
 use crate::node_rows::{StoredClients, cloud_numbers};
 use crate::{Config, Left, StartError, clean_stop, owner};
@@ -86,6 +86,16 @@ impl Node {
             },
         )
         .map_err(StartError::configuration)?;
+        let room = journal.usage();
+        if room.free < journal.max_record() {
+            // Even write-back could not append what frees space: the start would wait for ever.
+            return Err(StartError::Configuration(format!(
+                "the journal holds {} bytes that are not in the clouds yet and has no room left to write them back; set \
+                 cache.journal to more than {} until they are",
+                room.used,
+                ByteSize::from_bytes(room.capacity)
+            )));
+        }
         let store = LocalStore::open(
             environment.clone(),
             &folder.join("meta"),
