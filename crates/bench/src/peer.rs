@@ -73,11 +73,12 @@ pub fn kill(child: &mut Option<Child>) {
 
 /// Drops the page cache of the machine.
 pub fn drop_page_cache() -> Result<()> {
-    rustix_sync();
+    write_out();
     std::fs::write("/proc/sys/vm/drop_caches", "3").context("dropping the page cache needs root")
 }
 
-fn rustix_sync() {
+/// Has the machine write its dirty pages to the disks.
+pub fn write_out() {
     let _ = std::process::Command::new("sync").status();
 }
 

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{Peer, drop_page_cache, free_address, kill, wait_for};
+use super::{Peer, drop_page_cache, free_address, kill, wait_for, write_out};
 
 /// How the folder behind the server treats names.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Peer for Ganesha {
     }
 
     fn settle(&mut self) -> Result<()> {
-        let _ = Command::new("sync").status();
+        write_out();
         Ok(())
     }
 }
