@@ -74,10 +74,10 @@ impl<'a> Compound<'a> {
     ) -> Compound<'a> {
         Compound {
             server,
+            exports: server.exports.seen_from(requester.address),
             requester,
             connection,
             minor_version,
-            exports: server.exports.get(),
             session: None,
             current: Place::NOWHERE,
             saved: Place::NOWHERE,
@@ -171,12 +171,12 @@ impl<'a> Compound<'a> {
         })
     }
 
-    /// What the pseudo root holds, as of the beginning of the request.
+    /// What the pseudo root holds for this client, as of the beginning of the request.
     pub fn exports(&self) -> &Exports {
         &self.exports
     }
 
-    /// The export of a volume; a handle of a volume that is no longer exported is stale.
+    /// The export of a volume; a handle of a volume that is no longer exported, or not to this client, is stale.
     pub fn export(&self, volume: VolumeId) -> Result<Arc<Export>, NfsStatus> {
         self.exports.of_volume(volume).cloned().ok_or(NfsStatus::Stale)
     }
@@ -188,7 +188,7 @@ impl<'a> Compound<'a> {
 
     /// Who makes the request, as that volume sees it.
     pub fn caller(&self, volume: VolumeId) -> Result<Caller, NfsStatus> {
-        Ok(self.export(volume)?.caller(&self.requester.caller))
+        Ok(self.export(volume)?.caller(self.requester.caller.as_ref()))
     }
 
     /// The transaction of the compound in `volume`; begins it at the first call. To be called before the
@@ -200,7 +200,7 @@ impl<'a> Compound<'a> {
             Some(_) => return Err(Failure::OtherVolume),
             None => {
                 let export = self.export(volume)?;
-                let caller = export.caller(&self.requester.caller);
+                let caller = export.caller(self.requester.caller.as_ref());
                 let transaction = export.file_system.begin(&caller, self.mode).await?;
                 self.transaction = Some((volume, Mutex::new(transaction)));
             }
@@ -211,16 +211,26 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// The operation is about to change a file: the compound's commit has to be durable.
-    pub fn will_change(&mut self) {
+    /// Whether `volume` may be changed; `NFS4ERR_ROFS` if it is offered for reading only.
+    pub fn check_writable(&self, volume: VolumeId) -> Result<(), NfsStatus> {
+        if self.export(volume)?.options.read_only { Err(NfsStatus::Rofs) } else { Ok(()) }
+    }
+
+    /// The operation is about to change a file of `volume`: the compound's commit has to be durable. To be called
+    /// once the transaction is that of the volume.
+    pub fn will_change(&mut self, volume: VolumeId) -> Result<(), NfsStatus> {
+        self.check_writable(volume)?;
         self.changes = Changes::Durable;
+        Ok(())
     }
 
     /// The operation is about to write data that may be lost until COMMIT.
-    pub fn will_write_unstable(&mut self) {
+    pub fn will_write_unstable(&mut self, volume: VolumeId) -> Result<(), NfsStatus> {
+        self.check_writable(volume)?;
         if self.changes == Changes::None {
             self.changes = Changes::Unstable;
         }
+        Ok(())
     }
 
     /// Whether anything was changed since the last commit.

@@ -1,5 +1,6 @@
 //! The volumes of a server and the directory above them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use file_system::attribute_rules::next_change;
@@ -7,22 +8,50 @@ use file_system::{Caller, FileSystem, Name};
 use ids::{Timestamp, VolumeId};
 use parking_lot::RwLock;
 
-use crate::ServerError;
+use crate::{Network, ServerError};
 
-/// Whose requests are taken for somebody else's.
+/// Whose requests are taken for the anonymous user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// Nobody's.
+    /// Those that name no user (AUTH_NONE).
     #[default]
     None,
-    /// Those of user 0: they become [`NOBODY`]'s.
+    /// Also those of user 0; and group 0, wherever it is named, becomes the anonymous group.
     Root,
     /// Everybody's.
     All,
 }
 
-/// User and group of requests without a user.
-pub(crate) const NOBODY: u32 = 65534;
+/// How a volume is offered. The default offers it to everybody who reaches the server, for reading and writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// Whose requests are taken for the anonymous user's.
+    pub squash: Squash,
+    /// The anonymous user.
+    pub anonymous_uid: u32,
+    /// The anonymous user's only group.
+    pub anonymous_gid: u32,
+    /// Whether everything that would change the volume is `NFS4ERR_ROFS`.
+    pub read_only: bool,
+    /// Where clients may come from. For all others the volume does not exist: it is not in the pseudo root, and
+    /// its handles are stale. With no network at all nobody sees it.
+    pub networks: Vec<Network>,
+}
+
+/// User and group of requests without a user, unless an export says otherwise.
+const NOBODY: u32 = 65534;
+
+impl Default for ExportOptions {
+    fn default() -> ExportOptions {
+        ExportOptions {
+            squash: Squash::None,
+            anonymous_uid: NOBODY,
+            anonymous_gid: NOBODY,
+            read_only: false,
+            networks: vec![Network::ALL_V4, Network::ALL_V6],
+        }
+    }
+}
 
 /// A volume and how it is offered.
 #[derive(Clone)]
@@ -31,14 +60,19 @@ pub struct Export {
     pub name: String,
     /// The volume.
     pub file_system: Arc<dyn FileSystem>,
-    /// Whose requests are taken for somebody else's.
-    pub squash: Squash,
+    /// How it is offered.
+    pub options: ExportOptions,
 }
 
 impl Export {
-    /// Without squashing.
+    /// With the default options.
     pub fn new(name: impl Into<String>, file_system: Arc<dyn FileSystem>) -> Export {
-        Export { name: name.into(), file_system, squash: Squash::None }
+        Export { name: name.into(), file_system, options: ExportOptions::default() }
+    }
+
+    /// With these options.
+    pub fn with(self, options: ExportOptions) -> Export {
+        Export { options, ..self }
     }
 
     /// The file number of the place in the pseudo root where the volume is mounted: what its root directory would
@@ -48,20 +82,30 @@ impl Export {
         ((volume >> 64) as u64 ^ volume as u64) | MOUNT_POINTS
     }
 
-    /// Who `caller` is on this volume.
-    pub(crate) fn caller(&self, caller: &Caller) -> Caller {
-        let squashed = match self.squash {
-            Squash::None => false,
-            Squash::Root => caller.uid == 0,
-            Squash::All => true,
-        };
-        if squashed { nobody() } else { caller.clone() }
+    /// Whether clients at this address may know of it.
+    pub(crate) fn is_visible_to(&self, address: IpAddr) -> bool {
+        self.options.networks.iter().any(|network| network.contains(address))
     }
-}
 
-/// The caller without any right but those of everybody.
-pub(crate) fn nobody() -> Caller {
-    Caller { uid: NOBODY, gid: NOBODY, groups: Arc::new([]) }
+    /// Who `caller` is on this volume; `None` is a request without a user.
+    pub(crate) fn caller(&self, caller: Option<&Caller>) -> Caller {
+        let options = &self.options;
+        let group = |gid| if gid == 0 { options.anonymous_gid } else { gid };
+        match (options.squash, caller) {
+            (Squash::None, Some(caller)) => caller.clone(),
+            (Squash::Root, Some(caller)) => Caller {
+                uid: if caller.uid == 0 { options.anonymous_uid } else { caller.uid },
+                gid: group(caller.gid),
+                groups: match caller.groups.contains(&0) {
+                    true => caller.groups.iter().copied().map(group).collect(),
+                    false => caller.groups.clone(),
+                },
+            },
+            (Squash::All, _) | (_, None) => {
+                Caller { uid: options.anonymous_uid, gid: options.anonymous_gid, groups: Arc::new([]) }
+            }
+        }
+    }
 }
 
 /// The file number of the pseudo root.
@@ -70,7 +114,8 @@ pub(crate) const PSEUDO_ROOT_NUMBER: u64 = 2;
 /// A bit that all mount points have in their numbers, so that none has the pseudo root's.
 const MOUNT_POINTS: u64 = 1 << 62;
 
-/// What the pseudo root holds: all exports, in order of their names. Never changes; see [`ExportTable`].
+/// What the pseudo root holds: all exports, or all that a client may know of, in order of their names. Never
+/// changes; see [`ExportTable`].
 pub(crate) struct Exports {
     exports: Vec<Arc<Export>>,
     changed: Timestamp,
@@ -122,7 +167,8 @@ impl Exports {
     }
 }
 
-/// The exports of a server, replaceable while it serves. Every request sees those of its beginning to its end.
+/// The exports of a server, replaceable while it serves. Every request sees those of its beginning to its end,
+/// and only those that its client may know of.
 pub(crate) struct ExportTable(RwLock<Arc<Exports>>);
 
 impl ExportTable {
@@ -130,9 +176,14 @@ impl ExportTable {
         Ok(ExportTable(RwLock::new(Arc::new(Exports::new(exports, 0, now)?))))
     }
 
-    /// The present ones.
-    pub fn get(&self) -> Arc<Exports> {
-        self.0.read().clone()
+    /// The present ones, as far as clients at `address` may know of them.
+    pub fn seen_from(&self, address: IpAddr) -> Arc<Exports> {
+        let all = self.0.read().clone();
+        if all.exports.iter().all(|export| export.is_visible_to(address)) {
+            return all;
+        }
+        let seen = all.exports.iter().filter(|export| export.is_visible_to(address)).cloned().collect();
+        Arc::new(Exports { exports: seen, changed: all.changed, change: all.change })
     }
 
     /// Puts others in their place.
@@ -150,11 +201,56 @@ mod tests {
 
     use super::*;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const NOW: Timestamp = Timestamp { seconds: 9, nanos: 0 };
 
     fn export(name: &str, volume: u128) -> Export {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         Export::new(name, Arc::new(MemoryFileSystem::with(VolumeId(volume), clock)))
+    }
+
+    fn caller(uid: u32, gid: u32, groups: &[u32]) -> Caller {
+        Caller { uid, gid, groups: groups.into() }
+    }
+
+    #[test]
+    fn callers_are_squashed_as_the_export_says() {
+        let (root, user, admin) = (caller(0, 0, &[0, 4]), caller(7, 8, &[9]), caller(7, 0, &[9, 0]));
+        let anonymous = caller(100, 200, &[]);
+        let cases = [
+            (Squash::None, Some(&root), root.clone()),
+            (Squash::None, Some(&admin), admin.clone()),
+            (Squash::None, None, anonymous.clone()),
+            (Squash::Root, Some(&root), caller(100, 200, &[200, 4])),
+            (Squash::Root, Some(&user), user.clone()),
+            (Squash::Root, Some(&admin), caller(7, 200, &[9, 200])),
+            (Squash::Root, None, anonymous.clone()),
+            (Squash::All, Some(&root), anonymous.clone()),
+            (Squash::All, Some(&user), anonymous.clone()),
+            (Squash::All, None, anonymous.clone()),
+        ];
+        for (squash, from, to) in cases {
+            let options =
+                ExportOptions { squash, anonymous_uid: 100, anonymous_gid: 200, ..ExportOptions::default() };
+            assert_eq!(export("a", 1).with(options).caller(from), to, "{squash:?} of {from:?}");
+        }
+        assert_eq!(export("a", 1).caller(None), caller(65534, 65534, &[]), "nobody, unless told otherwise");
+    }
+
+    #[test]
+    fn an_export_is_seen_from_its_networks_only() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let networks = vec!["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()];
+        let limited = export("a", 1).with(ExportOptions { networks, ..ExportOptions::default() });
+        let hidden = export("c", 3).with(ExportOptions { networks: Vec::new(), ..ExportOptions::default() });
+        let table = ExportTable::new(vec![limited, export("b", 2), hidden], NOW).unwrap();
+        for (from, seen) in [("10.1.2.3", true), ("::1", true), ("127.0.0.1", false), ("::2", false)] {
+            let exports = table.seen_from(address(from));
+            assert_eq!(exports.by_name(b"a").is_some(), seen, "{from}");
+            assert_eq!(exports.of_volume(VolumeId(1)).is_some(), seen, "{from}");
+            assert!(exports.by_name(b"b").is_some(), "by default from everywhere");
+            assert!(exports.by_name(b"c").is_none(), "no network, no client");
+        }
     }
 
     #[test]
@@ -171,15 +267,15 @@ mod tests {
     #[test]
     fn a_replacement_leaves_running_requests_their_exports_and_changes_the_pseudo_root() {
         let table = ExportTable::new(vec![export("b", 1), export("a", 2)], NOW).unwrap();
-        let before = table.get();
+        let before = table.seen_from(HERE);
         table.replace(vec![export("c", 1)], Timestamp { seconds: 3, nanos: 0 }).unwrap();
-        let after = table.get();
+        let after = table.seen_from(HERE);
         let names = |exports: &Exports| exports.as_slice().iter().map(|e| e.name.clone()).collect::<Vec<_>>();
         assert_eq!((names(&before), names(&after)), (vec!["a".into(), "b".into()], vec!["c".into()]));
         assert!(after.change() > before.change(), "although the clock went back");
         assert_eq!(after.of_volume(VolumeId(1)).unwrap().name, "c");
         assert!(after.by_name(b"a").is_none());
         assert!(table.replace(vec![export("", 1)], NOW).is_err());
-        assert_eq!(names(&table.get()), ["c"], "nothing changed");
+        assert_eq!(names(&table.seen_from(HERE)), ["c"], "nothing changed");
     }
 }

@@ -28,6 +28,7 @@ mod file_handle;
 mod in_flight;
 mod limits;
 mod metrics;
+mod network;
 mod ops;
 mod server;
 mod shared;
@@ -37,8 +38,9 @@ mod testing;
 
 pub use client_records::{ClientRecords, MemoryClientRecords, RecordsError};
 pub use config::{ServerConfig, ServerError};
-pub use exports::{Export, Squash};
+pub use exports::{Export, ExportOptions, Squash};
 pub use limits::Limits;
 pub use metrics::{MetricsSnapshot, OperationMetrics};
+pub use network::{Network, NetworkError};
 pub use server::Server;
 pub use state::Census;

@@ -24,7 +24,7 @@ const REPLY_WITHOUT_SESSION: usize = 64 << 10;
 
 /// Answers COMPOUND (RFC 8881 §16.2).
 pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
-    let requester = match Requester::new(&call.credential) {
+    let requester = match Requester::new(&call.credential, peer.address().ip()) {
         Ok(requester) => requester,
         Err(status) => return Reply::AuthError(status),
     };

@@ -25,6 +25,9 @@ const FILE: &[(u32, Access)] = &[
     (access::EXECUTE, Access::EXECUTE),
 ];
 
+/// What nobody may on a volume that is offered for reading only.
+const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE;
+
 /// Which of the rights asked for the caller has, by the mode bits alone.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<AccessOk, Failure> {
     let known = if cx.minor_version == 1 { 0x3f } else { 0x1ff };
@@ -40,7 +43,13 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<Acce
             (rights, permitted(&attributes, &caller))
         }
     };
-    Ok(judge(rights, has, args.access))
+    let mut answer = judge(rights, has, args.access);
+    if let Handle::File(file) = cx.current()?
+        && cx.check_writable(file.volume).is_err()
+    {
+        answer.access &= !CHANGES;
+    }
+    Ok(answer)
 }
 
 fn judge(rights: &[(u32, Access)], has: Access, asked: u32) -> AccessOk {

@@ -20,7 +20,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<Crea
         return Err(NfsStatus::Perm.into());
     }
     cx.transaction(directory.volume).await?;
-    cx.will_change();
+    cx.will_change(directory.volume)?;
     let transaction = cx.transaction(directory.volume).await?;
     let created = transaction.create(directory, &name, kind, &wanted.attributes).await?;
     cx.set_current(Handle::File(created.attributes.file));

@@ -63,6 +63,9 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     if !granted {
         check_access(&found.attributes, &caller, share)?;
     }
+    if share.access & Share::WRITE != 0 {
+        cx.check_writable(file.volume)?;
+    }
     let state_id = grant(cx, args, share, file, reclaim).await?;
     cx.set_current(Handle::File(file));
     cx.set_state_id(state_id);
@@ -142,10 +145,10 @@ async fn by_name(
         let (file, owner) = (attributes.file, Some((client, &args.owner.owner[..])));
         cx.server.with_state(|state, now| state.check_share(owner, file, needed, now)).await?;
         if cut {
-            cx.will_change();
+            cx.will_change(directory.volume)?;
         }
     } else if existing.is_none() {
-        cx.will_change();
+        cx.will_change(directory.volume)?;
     }
     let opened = cx.transaction(directory.volume).await?.open_create(directory, name, how, &set).await?;
     let repeated = matches!(how, OpenCreate::Exclusive(_));

@@ -91,7 +91,7 @@ async fn pseudo_root(
 ) -> Result<bool, Failure> {
     let verifier = Verifier(cx.exports().change().to_be_bytes());
     check_cookie(args, verifier)?;
-    let (server, exports, caller) = (cx.server, cx.exports().as_slice(), &cx.requester.caller);
+    let (server, exports, caller) = (cx.server, cx.exports().as_slice(), cx.requester.caller.as_ref());
     let first = match args.cookie {
         0 => 0,
         cookie => usize::try_from(cookie - FIRST_COOKIE + 1).unwrap_or(usize::MAX),
@@ -117,7 +117,7 @@ async fn pseudo_root(
 async fn root_directory(
     server: &Shared,
     export: &Export,
-    caller: &Caller,
+    caller: Option<&Caller>,
     request: Bitmap,
 ) -> Result<AttributeValues, NfsStatus> {
     let caller = export.caller(caller);

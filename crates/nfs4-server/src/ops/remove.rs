@@ -11,7 +11,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &RemoveArgs) -> Result<Chan
     let directory = cx.current_file(NfsStatus::Rofs)?;
     let name = super::name(&args.target)?;
     cx.transaction(directory.volume).await?;
-    cx.will_change();
+    cx.will_change(directory.volume)?;
     let change = cx.transaction(directory.volume).await?.remove(directory, &name).await?;
     Ok(change_info(change))
 }

@@ -17,7 +17,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &RenameArgs) -> Result<Rena
         _ => return Err(NfsStatus::Xdev.into()),
     };
     cx.transaction(to.volume).await?;
-    cx.will_change();
+    cx.will_change(to.volume)?;
     let transaction = cx.transaction(to.volume).await?;
     let (source, target) = transaction.rename(from, &old_name, to, &new_name).await?;
     Ok(RenameOk { source: change_info(source), target: change_info(target) })

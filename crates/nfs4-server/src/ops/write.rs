@@ -24,8 +24,8 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteO
     };
     cx.transaction(file.volume).await?;
     match committed {
-        StableHow::Unstable => cx.will_write_unstable(),
-        _ => cx.will_change(),
+        StableHow::Unstable => cx.will_write_unstable(file.volume)?,
+        _ => cx.will_change(file.volume)?,
     }
     match cx.transaction(file.volume).await?.write(file, args.offset, data, authority).await {
         // Of another kind than a regular file.

@@ -6,6 +6,7 @@ mod conflicting;
 mod conflicts;
 mod durability;
 mod exactly_once;
+mod exports;
 mod harness;
 mod hostile;
 mod limits;
