@@ -1,5 +1,5 @@
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,13 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Reads exactly `out.len()` bytes; `UnexpectedEof` when the file is shorter.
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// As [`DiskFile::read_exact_at`], but only if that needs no wait for the disk, as when the bytes are in the page
+    /// cache; `false` when it would, with nothing said of `out`. For reads on a task that must not block.
+    fn read_exact_at_now(&self, out: &mut [u8], offset: u64) -> io::Result<bool> {
+        let _ = (out, offset);
+        Ok(false)
+    }
 
     /// Writes all of `parts`, one after the other, from `offset`.
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
@@ -91,6 +98,17 @@ impl DiskFile for LocalFile {
         self.file.read_exact_at(out, offset)
     }
 
+    fn read_exact_at_now(&self, out: &mut [u8], offset: u64) -> io::Result<bool> {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let length = out.len();
+        match preadv2(&self.file, &mut [IoSliceMut::new(out)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(read == length),
+            // Not there, or a file system that cannot tell.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn write_all_at(&self, parts: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
         let mut parts = parts.to_vec();
         let mut rest = &mut parts[..];
@@ -150,6 +168,11 @@ mod tests {
         let mut out = [0; 4];
         file.read_exact_at(&mut out, 2999).unwrap();
         assert_eq!(&out, b"abab");
+        let mut at_once = [0; 4];
+        if file.read_exact_at_now(&mut at_once, 2999).unwrap() {
+            assert_eq!(&at_once, b"abab");
+        }
+        assert!(!file.read_exact_at_now(&mut at_once, 3000).unwrap(), "there is no fourth byte");
         file.punch_hole(3, 2).unwrap();
         file.read_exact_at(&mut out, 3).unwrap();
         assert_eq!(&out, b"\0\0ab");
