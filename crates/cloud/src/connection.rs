@@ -4,8 +4,8 @@ use std::sync::Arc;
 use environment::Environment;
 
 use crate::{
-    Cloud, CloudError, CloudUrl, Health, Limited, Observed, Retry, RetryPolicy, TimeoutPolicy, Timeouts, dir,
-    s3,
+    Cloud, CloudError, CloudUrl, Health, Limited, Moving, Observed, Retry, RetryPolicy, TimeoutPolicy,
+    Timeouts, dir, s3,
 };
 
 /// How a [`Connection`] behaves around its driver.
@@ -19,6 +19,8 @@ pub struct Options {
     pub timeouts: TimeoutPolicy,
     /// Repetitions.
     pub retry: RetryPolicy,
+    /// For directories: which store it has to be.
+    pub marker: Option<dir::Marker>,
     /// For S3; by default from the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` or
     /// the machine's role.
     pub credentials: Option<s3::Credentials>,
@@ -31,6 +33,7 @@ impl Default for Options {
             waiting: 4096,
             timeouts: TimeoutPolicy::default(),
             retry: RetryPolicy::default(),
+            marker: None,
             credentials: None,
         }
     }
@@ -56,7 +59,9 @@ impl Connection {
         options: &Options,
     ) -> Result<Connection, CloudError> {
         let driver: Arc<dyn Cloud> = match url {
-            CloudUrl::Dir(path) => Arc::new(dir::Dir::open(env, name, path, options.concurrent).await?),
+            CloudUrl::Dir(path) => {
+                Arc::new(dir::Dir::open(env, name, path, options.concurrent, options.marker).await?)
+            }
             CloudUrl::S3(location) => Arc::new(s3::S3::open(name, location, options.credentials.as_ref())?),
         };
         Ok(Connection::assemble(env, name, driver, options))
@@ -71,6 +76,12 @@ impl Connection {
         let limited = Limited::new(Arc::new(observed), &name, options.concurrent, options.waiting);
         let retry = Retry::new(Arc::new(limited), env, options.retry.clone());
         Connection { name, cloud: Arc::new(retry), health }
+    }
+
+    /// What is in `from` or in `to`, and goes to `to`; bears the name and the health of `to`.
+    pub fn moving(from: &Connection, to: &Connection) -> Connection {
+        let cloud = Arc::new(Moving::new(from.cloud.clone(), to.cloud.clone()));
+        Connection { name: to.name.clone(), cloud, health: to.health.clone() }
     }
 
     /// The configured name.

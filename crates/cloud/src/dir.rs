@@ -4,15 +4,21 @@
 //! (`/` becomes `+` in file names). A put writes a file in `.kurma-incoming`, makes it durable, renames it and
 //! makes the rename durable. What a crash leaves there is never seen and is swept when the directory is opened.
 //!
+//! A directory may be a disk or a share that comes and goes. What was set up once is never set up again by itself:
+//! a bare mount point stays bare, everything that is asked of it fails, and once the store is back it is looked at
+//! as at the start. The file `.kurma-cloud` tells which store it is ([`Marker`]), so that two of them that changed
+//! places are noticed.
+//!
 //! The directory plays the part of a remote store, so it is reached through the operating system and not through
 //! the gateway's own `Disk`.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind as Io, Write};
+use std::io::{self, ErrorKind as Io, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,8 +33,30 @@ use crate::{Cloud, CloudError, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Oper
 /// Where files are written before they get their names. Its absence tells that the store is not mounted.
 const INCOMING: &str = ".kurma-incoming";
 
+/// Which stores this directory is: a line for each gateway that uses it.
+const MARKERS: &str = ".kurma-cloud";
+
+/// The longest file of markers that is read.
+const MAX_MARKERS: u64 = 64 << 10;
+
 /// Leftovers older than this are swept; younger ones may belong to another gateway that is writing now.
 const LEFTOVER_SECONDS: i64 = 3600;
+
+/// Tells a store from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Means nothing to anybody else.
+    pub id: [u8; 16],
+    /// Whether the store has been used before: then it is only looked at, and may be out of reach at the start. A
+    /// new store must be there, and is set up.
+    pub known: bool,
+}
+
+impl Marker {
+    fn line(&self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.id))
+    }
+}
 
 /// The driver.
 pub struct Dir {
@@ -44,22 +72,39 @@ struct Store {
     entropy: Arc<dyn Entropy>,
     /// Fan-out directories that are known to be durable; bounded by the characters a name may begin with.
     made: Mutex<std::collections::HashSet<[u8; 2]>>,
+    marker: Option<Marker>,
+    /// The store was not there when it was last looked for.
+    gone: AtomicBool,
 }
 
 impl Dir {
-    /// Opens the existing, writable directory `root` for at most `concurrent` operations at a time.
+    /// Opens the existing, writable directory `root` for at most `concurrent` operations at a time. One that its
+    /// marker says is known may be missing: then everything fails until it is back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`]: it is missing, cannot be written to, or is another store than the marker says.
     pub async fn open(
         env: &Environment,
         cloud: &str,
         root: &Path,
         concurrent: usize,
+        marker: Option<Marker>,
     ) -> Result<Dir, CloudError> {
-        let store = Store { root: root.to_owned(), entropy: env.entropy.clone(), made: Mutex::default() };
+        let store = Store {
+            root: root.to_owned(),
+            entropy: env.entropy.clone(),
+            made: Mutex::default(),
+            marker,
+            gone: AtomicBool::new(false),
+        };
         let running = Arc::new(Semaphore::new(concurrent.clamp(1, 512)));
         let dir = Dir { cloud: cloud.into(), store: Arc::new(store), running };
         let now = env.clock.wall().seconds;
-        dir.run(Operation::Open, root.display().to_string(), move |store| store.prepare(now)).await?;
-        Ok(dir)
+        let opened = dir.run(Operation::Open, root.display().to_string(), move |store| store.open(now)).await;
+        match opened {
+            Err(_) if dir.store.gone.load(Ordering::Acquire) => Ok(dir),
+            opened => opened.map(|()| dir),
+        }
     }
 
     async fn run<T: Send + 'static>(
@@ -75,7 +120,7 @@ impl Dir {
             self.running.clone().acquire_owned().await.map_err(|e| error(ErrorKind::Transient, &e))?;
         let store = self.store.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let result = work(&store).or_else(|error| store.explain(error));
+            let result = store.require().and_then(|()| work(&store)).or_else(|error| store.explain(error));
             drop(permit);
             result
         });
@@ -102,6 +147,72 @@ fn kind_of(error: &io::Error) -> ErrorKind {
 }
 
 impl Store {
+    /// Looks at a store that has been used before, sets up a new one.
+    fn open(&self, now: i64) -> io::Result<()> {
+        if self.marker.is_some_and(|marker| marker.known) {
+            self.look()?;
+        }
+        self.prepare(now)
+    }
+
+    /// Looks for a store that was gone.
+    fn require(&self) -> io::Result<()> {
+        if !self.gone.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.look()?;
+        self.made.lock().clear();
+        self.gone.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the store that was set up is there, and is the one it should be.
+    fn look(&self) -> io::Result<()> {
+        if !self.root.join(INCOMING).is_dir() {
+            self.gone.store(true, Ordering::Release);
+            return Err(self.missing());
+        }
+        let (Some(marker), known) = (self.marker, self.markers()?) else { return Ok(()) };
+        if known.is_empty() || known.lines().any(|line| line == marker.line()) {
+            return Ok(());
+        }
+        let cause = format!(
+            "{} is the store of another cloud; were two mounts exchanged? Mount the right one there",
+            self.root.display()
+        );
+        Err(io::Error::new(Io::InvalidInput, cause))
+    }
+
+    fn missing(&self) -> io::Error {
+        let cause = format!(
+            "{0} has gone or is not mounted; mount it again. If an empty disk takes its place, make the directory {0}/{INCOMING} in it",
+            self.root.display()
+        );
+        io::Error::new(Io::NotADirectory, cause)
+    }
+
+    /// The lines of the file of markers; empty without one.
+    fn markers(&self) -> io::Result<String> {
+        let mut text = String::new();
+        match File::open(self.root.join(MARKERS)) {
+            Ok(file) => file.take(MAX_MARKERS).read_to_string(&mut text)?,
+            Err(error) if error.kind() == Io::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(text)
+    }
+
+    /// Writes the marker unless it is there.
+    fn mark(&self) -> io::Result<()> {
+        let Some(marker) = self.marker else { return Ok(()) };
+        let known = self.markers()?;
+        if known.lines().any(|line| line == marker.line()) {
+            return Ok(());
+        }
+        let new = self.write_incoming(&[known.into(), format!("{}\n", marker.line()).into()])?;
+        std::fs::rename(new, self.root.join(MARKERS))
+    }
+
     /// Checks that the directory can be written to and sweeps what earlier crashes left.
     fn prepare(&self, now: i64) -> io::Result<()> {
         let about =
@@ -114,6 +225,7 @@ impl Store {
         }
         let incoming = self.root.join(INCOMING);
         make_directory(&incoming).map_err(|e| about(e, "the directory must be writable"))?;
+        self.mark().map_err(|e| about(e, "the directory must be writable"))?;
         let probe = self.write_incoming(&[]).map_err(|e| about(e, "the directory must be writable"))?;
         std::fs::remove_file(probe)?;
         sync_directory(&self.root)?;
@@ -133,8 +245,8 @@ impl Store {
     /// A missing file in a missing store is not "no such object".
     fn explain<T>(&self, error: io::Error) -> io::Result<T> {
         if error.kind() == Io::NotFound && !self.root.join(INCOMING).is_dir() {
-            let cause = format!("{} has gone; mount it again or restart the gateway", self.root.display());
-            return Err(io::Error::new(Io::NotADirectory, cause));
+            self.gone.store(true, Ordering::Release);
+            return Err(self.missing());
         }
         Err(error)
     }
@@ -160,15 +272,15 @@ impl Store {
     fn put(&self, name: &ObjectName, parts: &[Bytes], mode: PutMode) -> io::Result<()> {
         let target = self.path_of(name);
         let folder = target.parent().unwrap_or(&self.root);
-        self.make_fan_out(folder, name)?;
+        // First of all, because it fails in a bare mount point, which must stay bare.
         let incoming = self.write_incoming(parts)?;
         let rename = || match mode {
             PutMode::Overwrite => std::fs::rename(&incoming, &target),
             PutMode::Create => rename_new(&incoming, &target),
         };
-        let renamed = rename().or_else(|error| {
+        let renamed = self.make_fan_out(folder, name).and_then(|()| rename()).or_else(|error| {
             // Somebody emptied the store under us.
-            if error.kind() != Io::NotFound {
+            if error.kind() != Io::NotFound || !incoming.exists() {
                 return Err(error);
             }
             self.made.lock().clear();
@@ -353,7 +465,67 @@ mod tests {
     use crate::conformance;
 
     async fn open(path: &Path) -> Result<Dir, CloudError> {
-        Dir::open(&Environment::real(), "cellar", path, 8).await
+        Dir::open(&Environment::real(), "cellar", path, 8, None).await
+    }
+
+    async fn marked(path: &Path, id: u8, known: bool) -> Result<Dir, CloudError> {
+        let marker = Marker { id: [id; 16], known };
+        Dir::open(&Environment::real(), "cellar", path, 8, Some(marker)).await
+    }
+
+    #[tokio::test]
+    async fn a_known_store_that_is_missing_is_waited_for_and_its_mount_point_stays_bare() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, aside) = (folder.path().join("mount"), folder.path().join("aside"));
+        std::fs::create_dir(&root).unwrap();
+        let name = ObjectName::new("name").unwrap();
+        let put = |cloud: Dir, name: ObjectName| async move {
+            (cloud.put(&name, vec!["x".into()], PutMode::Overwrite).await, cloud)
+        };
+        put(marked(&root, 1, false).await.unwrap(), name.clone()).await.0.unwrap();
+        std::fs::rename(&root, &aside).unwrap();
+        let (missing, cloud) = put(marked(&root, 1, true).await.unwrap(), name.clone()).await;
+        assert!(missing.unwrap_err().to_string().contains("not mounted"));
+        assert!(!root.exists(), "a missing directory is not made");
+        std::fs::create_dir(&root).unwrap(); // the bare mount point
+        let (bare, cloud) = put(cloud, name.clone()).await;
+        assert_eq!(bare.unwrap_err().kind(), ErrorKind::Refused);
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
+        std::fs::remove_dir(&root).unwrap();
+        std::fs::rename(&aside, &root).unwrap();
+        assert_eq!(cloud.get(&name, None).await.unwrap(), "x");
+    }
+
+    #[tokio::test]
+    async fn a_store_in_the_place_of_another_is_refused_at_the_start_and_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two, aside) =
+            (folder.path().join("one"), folder.path().join("two"), folder.path().join("aside"));
+        std::fs::create_dir(&one).unwrap();
+        std::fs::create_dir(&two).unwrap();
+        marked(&one, 1, false).await.unwrap();
+        marked(&two, 2, false).await.unwrap();
+        let other = marked(&two, 1, true).await.err().unwrap();
+        assert!(other.to_string().contains("another cloud"), "{other}");
+        let cloud = marked(&one, 1, true).await.unwrap();
+        let name = ObjectName::new("name").unwrap();
+        std::fs::rename(&one, &aside).unwrap();
+        assert_eq!(cloud.head(&name).await.unwrap_err().kind(), ErrorKind::Refused);
+        std::fs::rename(&two, &one).unwrap();
+        let exchanged = cloud.head(&name).await.unwrap_err();
+        assert!(exchanged.to_string().contains("another cloud"), "{exchanged}");
+        std::fs::rename(&one, &two).unwrap();
+        std::fs::rename(&aside, &one).unwrap();
+        assert_eq!(cloud.head(&name).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn several_gateways_may_share_a_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        marked(folder.path(), 1, false).await.unwrap();
+        marked(folder.path(), 2, false).await.unwrap();
+        marked(folder.path(), 1, true).await.unwrap();
+        marked(folder.path(), 2, true).await.unwrap();
     }
 
     #[tokio::test]

@@ -193,6 +193,14 @@ impl Health {
         self.state.lock().directions[Direction::Read as usize].note(true);
     }
 
+    /// The store cannot be used at all for now: sick in both directions, until a probe succeeds.
+    pub fn report_down(&self, reason: &str) {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock();
+        state.last_error = Some(reason.to_owned());
+        state.directions.iter_mut().for_each(|track| track.sickness.went_down(now));
+    }
+
     /// A copy for people and metrics.
     pub fn snapshot(&self) -> CloudHealth {
         let state = self.state.lock();

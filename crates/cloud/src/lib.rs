@@ -40,6 +40,7 @@ mod health;
 mod limited;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
+mod moving;
 mod name;
 mod observed;
 mod retry;
@@ -59,6 +60,7 @@ pub use health::{CloudHealth, Direction, DirectionHealth, Health, OperationCount
 pub use limited::Limited;
 #[cfg(any(test, feature = "testing"))]
 pub use memory::Memory;
+pub use moving::Moving;
 pub use name::{InvalidName, ObjectName};
 pub use observed::Observed;
 pub use retry::{Retry, RetryPolicy};

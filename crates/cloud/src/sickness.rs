@@ -27,6 +27,12 @@ impl Sickness {
         }
     }
 
+    /// Sick at once.
+    pub fn went_down(&mut self, now: Duration) {
+        *self = Sickness { failures: LIMIT - 1, ..Sickness::default() };
+        self.failed(now);
+    }
+
     pub fn failures_in_a_row(&self) -> u32 {
         self.failures
     }
@@ -69,5 +75,7 @@ mod tests {
         assert!(state.admits(at(6)));
         state.succeeded();
         assert!(!state.is_sick() && state.admits(at(6)));
+        state.went_down(at(7));
+        assert!(state.is_sick() && !state.admits(at(8)) && state.admits(at(9)));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn directory(data: &[u8]) {
     let root = tempfile::tempdir().unwrap();
     block_on(async {
         let environment = environment(&HandClock::new(), Arc::new(LocalDisk), 1);
-        let cloud = cloud::dir::Dir::open(&environment, "cloud", root.path(), 4).await.unwrap();
+        let cloud = cloud::dir::Dir::open(&environment, "cloud", root.path(), 4, None).await.unwrap();
         let left: Vec<PathBuf> = lines.take(FILES).filter_map(|line| leave(root.path(), line)).collect();
         let listed = cloud.list(&prefix, after.as_ref(), 100).await.unwrap();
         let names: Vec<_> = listed.iter().map(|(name, _)| name).collect();
