@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     call_bytes: 2048,
     queued_bytes: 4096,
     outgoing_calls: 2,
+    patience: Duration::from_secs(60),
 };
 
 /// Answers with the call's arguments, or as the number of the procedure says.

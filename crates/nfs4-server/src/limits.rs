@@ -13,6 +13,9 @@ pub struct Limits {
     pub slots: u32,
     /// Bytes of request or reply, RPC headers included.
     pub message_bytes: u32,
+    /// Bytes that requests being read and replies being written may hold together, over all connections; shared out
+    /// fairly by client address.
+    pub traffic_bytes: usize,
     /// Operations of one compound.
     pub operations: u32,
     /// Bytes of the largest reply that one slot keeps for retries.
@@ -44,6 +47,7 @@ impl Default for Limits {
             sessions_per_client: 64,
             slots: 128,
             message_bytes: (4 << 20) + (128 << 10),
+            traffic_bytes: 256 << 20,
             operations: 2048,
             cached_reply_bytes: 256 << 10,
             reply_cache_bytes: 64 << 20,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nfs4::OwnerName;
-use onc_rpc::{Call, ConnectionId, Peer, Reply, Service};
+use onc_rpc::{Budget, Call, Connection, ConnectionId, Peer, Reply, RpcError, Service};
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,8 @@ struct Inner {
     in_flight: Arc<InFlight>,
     /// One permit for each connection that may still be made.
     connections: Arc<Semaphore>,
+    /// Memory for what goes over them.
+    traffic: Budget,
     stopping: AtomicBool,
 }
 
@@ -85,6 +87,7 @@ impl Server {
                 peers: Mutex::default(),
                 in_flight: Arc::default(),
                 connections: Arc::new(Semaphore::new(config.limits.connections)),
+                traffic: Budget::new(config.limits.traffic_bytes),
                 stopping: AtomicBool::new(false),
             }),
         })
@@ -135,22 +138,23 @@ impl Server {
             let server = self.clone();
             tokio::spawn(async move {
                 let _permit = permit;
-                let limits = server.rpc_limits();
-                let mut id = None;
-                let opened = |peer: &Peer| {
-                    id = Some(peer.connection_id());
-                    server.inner.peers.lock().insert(peer.connection_id(), peer.clone());
-                };
-                let service = Arc::new(server.clone());
-                if let Err(error) = onc_rpc::serve_connection(stream, service, limits, opened).await {
+                if let Err(error) = server.connection(stream).await {
                     tracing::debug!(%error, "connection to a client ended");
-                }
-                if let Some(id) = id {
-                    server.inner.peers.lock().remove(&id);
-                    server.inner.shared.state.lock().connection_lost(id);
                 }
             });
         }
+    }
+
+    /// Serves one connection until it ends.
+    async fn connection(&self, stream: TcpStream) -> Result<(), RpcError> {
+        let connection = Connection::tcp(stream, Arc::new(self.clone()), self.rpc_limits())?
+            .with_budget(&self.inner.traffic);
+        let id = connection.peer().connection_id();
+        self.inner.peers.lock().insert(id, connection.peer().clone());
+        let end = connection.run().await;
+        self.inner.peers.lock().remove(&id);
+        self.inner.shared.state.lock().connection_lost(id);
+        end
     }
 
     async fn keep_house(&self) {

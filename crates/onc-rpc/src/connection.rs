@@ -9,13 +9,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
+use crate::budget::{Account, Charge};
 use crate::message::Message;
 use crate::outbox::CallPermit;
-use crate::record::RecordReader;
-use crate::{Call, Limits, Peer, Reply, RpcError, Service};
+use crate::record::{Record, RecordReader};
+use crate::{Budget, Call, Limits, Peer, Reply, RpcError, Service};
 
-/// Bytes of a record that one permit of the byte budget stands for.
+/// Bytes of a record that one permit of the connection's own byte budget stands for.
 const PERMIT_BYTES: usize = 1024;
+
+/// What a call takes at least of the [`Budget`].
+const CALL_BYTES: usize = 4 << 10;
 
 /// After this long without a word the other side is asked whether it is still there, so that the connections
 /// of vanished machines end.
@@ -34,6 +38,8 @@ struct Dispatcher {
     calls: Arc<Semaphore>,
     call_bytes: Arc<Semaphore>,
     all_call_bytes: u32,
+    account: Arc<Account>,
+    patience: Duration,
 }
 
 impl Connection {
@@ -55,6 +61,7 @@ impl Connection {
         service: Arc<dyn Service>,
         limits: Limits,
     ) -> Connection {
+        let account = Account::new(None, address.ip());
         let all_call_bytes = limits.call_bytes.div_ceil(PERMIT_BYTES).clamp(1, u32::MAX as usize >> 3);
         let dispatcher = Dispatcher {
             peer: Peer::new(writer, address, &limits),
@@ -62,8 +69,19 @@ impl Connection {
             calls: Arc::new(Semaphore::new(limits.calls)),
             call_bytes: Arc::new(Semaphore::new(all_call_bytes)),
             all_call_bytes: all_call_bytes as u32,
+            account: account.clone(),
+            patience: limits.patience,
         };
-        Connection { reader: RecordReader::new(reader, &limits), dispatcher }
+        Connection { reader: RecordReader::new(reader, &limits, account), dispatcher }
+    }
+
+    /// The same, with its requests and replies counted in `budget`.
+    #[must_use]
+    pub fn with_budget(mut self, budget: &Budget) -> Connection {
+        let account = Account::new(Some(budget.clone()), self.peer().address().ip());
+        self.reader.count_in(account.clone());
+        self.dispatcher.account = account;
+        self
     }
 
     /// The other side.
@@ -77,7 +95,7 @@ impl Connection {
         let peer = self.dispatcher.peer.clone();
         tokio::select! {
             result = self.read() => result,
-            error = peer.outbox().drive() => Err(error.into()),
+            error = peer.outbox().drive() => Err(error),
             () = peer.closed() => Ok(()),
         }
     }
@@ -85,11 +103,11 @@ impl Connection {
     async fn read(&mut self) -> Result<(), RpcError> {
         loop {
             self.dispatcher.peer.outbox().room().await;
-            let Some(record) = self.reader.next().await? else { return Ok(()) };
-            let bytes = record.len();
-            match Message::parse(record)? {
+            let Some(Record { data, charge }) = self.reader.next().await? else { return Ok(()) };
+            let bytes = data.len();
+            match Message::parse(data)? {
                 Message::Call(call) => {
-                    let permit = self.dispatcher.admit(bytes).await;
+                    let permit = self.dispatcher.admit(&call, bytes, charge).await?;
                     self.dispatcher.execute(call, permit, !self.reader.has_more()).await;
                 }
                 Message::Refused { xid, reply } => self.dispatcher.peer.reply(xid, reply, None),
@@ -107,18 +125,27 @@ impl Drop for Connection {
 
 impl Dispatcher {
     /// Waits until a call with a record of `bytes` bytes may execute.
-    async fn admit(&self, bytes: usize) -> Option<CallPermit> {
+    async fn admit(&self, call: &Call, bytes: usize, mut charge: Charge) -> Result<CallPermit, RpcError> {
+        let unpaid = CALL_BYTES.saturating_sub(charge.bytes()) + self.service.reply_bytes(call);
+        if charge.bytes() == 0 {
+            charge.grow(unpaid).await;
+        } else {
+            // Not without end: the request is held meanwhile, perhaps by all who wait.
+            tokio::time::timeout(self.patience, charge.grow(unpaid)).await.map_err(|_| RpcError::NoMemory)?;
+        }
         let bytes = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX).min(self.all_call_bytes);
-        Some(CallPermit {
-            _count: self.calls.clone().acquire_owned().await.ok()?,
-            _bytes: self.call_bytes.clone().acquire_many_owned(bytes).await.ok()?,
+        let closed = |_| RpcError::Closed;
+        Ok(CallPermit {
+            _count: self.calls.clone().acquire_owned().await.map_err(closed)?,
+            _bytes: self.call_bytes.clone().acquire_many_owned(bytes).await.map_err(closed)?,
+            charge,
         })
     }
 
     /// Starts a call. When nothing else has arrived it is tried here first: one that needs to wait for nothing is
     /// then answered without the detour over another task.
-    async fn execute(&self, call: Call, permit: Option<CallPermit>, alone: bool) {
-        let execution = Execution { xid: call.xid, peer: self.peer.clone(), permit };
+    async fn execute(&self, call: Call, permit: CallPermit, alone: bool) {
+        let execution = Execution { xid: call.xid, peer: self.peer.clone(), permit: Some(permit) };
         let service = self.service.clone();
         let task = async move {
             let reply = service.call(call, &execution.peer).await;
@@ -153,7 +180,10 @@ impl Execution {
     }
 
     fn send(&mut self, reply: Reply) {
-        if let Some(permit) = self.permit.take() {
+        if let Some(mut permit) = self.permit.take() {
+            if let Reply::Success(segments) = &reply {
+                permit.charge.set(segments.iter().map(bytes::Bytes::len).sum::<usize>().max(CALL_BYTES));
+            }
             self.peer.reply(self.xid, reply, Some(permit));
         }
     }

@@ -28,6 +28,13 @@ pub enum RpcError {
         /// The limit.
         limit: usize,
     },
+    /// The other side left a record unfinished, or what it asked for unread, for
+    /// [`Limits::patience`](crate::Limits::patience).
+    #[error("the peer has neither sent nor taken anything for too long in the middle of a message")]
+    Stalled,
+    /// The [`Budget`](crate::Budget) had no room for the rest of a request in time.
+    #[error("no memory for the rest of a request of the peer; other requests and unread replies hold it all")]
+    NoMemory,
     /// A record is neither a call nor a reply (RFC 5531 §9).
     #[error("the peer sent a record that is no RPC message: {0}")]
     Malformed(#[from] xdr::DecodeError),

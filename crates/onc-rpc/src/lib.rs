@@ -6,8 +6,9 @@
 //!
 //! * Payloads are not copied: a record is one buffer of exactly its size, bodies are slices of it, and what is
 //!   sent goes out as a list of segments in one vectored write.
-//! * Everything is bounded by [`Limits`]: record size, fragments, calls in progress, bytes waiting to be written.
-//!   At a limit the connection stops reading, which the other side feels as TCP back-pressure.
+//! * Everything is bounded by [`Limits`]: record size, fragments, calls in progress, bytes waiting to be written;
+//!   over all connections by a [`Budget`]. At a limit the connection stops reading, which the other side feels as TCP
+//!   back-pressure; who takes or sends nothing for too long in the middle of a message is cut off.
 //! * Nothing from the wire panics: what cannot be parsed closes the connection.
 //!
 //! It knows no program: NFS and its callback are bodies of calls. It has no portmapper, no UDP and, so far, no
@@ -47,6 +48,7 @@
 
 #![deny(missing_docs)]
 
+mod budget;
 mod connection;
 mod credential;
 mod error;
@@ -57,6 +59,7 @@ mod peer;
 mod record;
 mod service;
 
+pub use budget::Budget;
 pub use connection::{Connection, serve_connection};
 pub use credential::{AuthSys, Credential, OpaqueAuth};
 pub use error::{AuthStatus, RpcError};

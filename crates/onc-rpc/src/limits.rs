@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 /// The bounds of one connection.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -14,6 +16,9 @@ pub struct Limits {
     pub queued_bytes: usize,
     /// Most calls of ours that wait for a reply; more wait for their turn.
     pub outgoing_calls: usize,
+    /// How long the other side may leave what it asked for unread, or a record unfinished (1 MiB of it; longer ones
+    /// get as much longer), before the connection is closed.
+    pub patience: Duration,
 }
 
 impl Default for Limits {
@@ -26,6 +31,7 @@ impl Default for Limits {
             call_bytes: 64 << 20,
             queued_bytes: 16 << 20,
             outgoing_calls: 256,
+            patience: Duration::from_secs(60),
         }
     }
 }

@@ -5,14 +5,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::{Instant, timeout_at};
+
+use crate::RpcError;
+use crate::budget::Charge;
 
 /// Most segments handed to one vectored write.
 const SLICES: usize = 128;
+
+/// What the other side must take of what waits for it within [`Limits::patience`](crate::Limits::patience), if it does
+/// not take everything.
+const LEAST_PROGRESS: usize = 64 << 10;
 
 /// Messages on their way out.
 ///
@@ -30,12 +39,14 @@ pub(crate) struct Outbox {
     /// Bytes added and not yet written.
     queued: AtomicUsize,
     limit: usize,
+    patience: Duration,
 }
 
 /// What the calls hold until their reply is written.
 pub(crate) struct CallPermit {
     pub _count: OwnedSemaphorePermit,
     pub _bytes: OwnedSemaphorePermit,
+    pub charge: Charge,
 }
 
 #[derive(Default)]
@@ -59,6 +70,8 @@ struct Stream {
     full: bool,
     /// Something is written and not yet flushed.
     dirty: bool,
+    /// Bytes written since the other side was last looked after; [`LEAST_PROGRESS`] when everything was written.
+    progress: usize,
     error: Option<io::Error>,
 }
 
@@ -72,7 +85,7 @@ impl Wake for Writable {
 }
 
 impl Outbox {
-    pub fn new(writer: Box<dyn AsyncWrite + Send + Unpin>, limit: usize) -> Outbox {
+    pub fn new(writer: Box<dyn AsyncWrite + Send + Unpin>, limit: usize, patience: Duration) -> Outbox {
         Outbox {
             queue: Mutex::default(),
             stream: Mutex::new(Stream {
@@ -80,12 +93,14 @@ impl Outbox {
                 segments: VecDeque::new(),
                 full: false,
                 dirty: false,
+                progress: 0,
                 error: None,
             }),
             writable: Arc::new(Writable(Notify::new())),
             room: Notify::new(),
             queued: AtomicUsize::new(0),
             limit,
+            patience,
         }
     }
 
@@ -118,15 +133,27 @@ impl Outbox {
         }
     }
 
-    /// Writes whenever the stream has room again after it was full. Returns when the stream fails.
-    pub async fn drive(&self) -> io::Error {
+    /// Writes whenever the stream has room again after it was full. Returns when the stream fails, or the other side
+    /// has taken next to nothing for `patience` (at most twice that: it is looked after at intervals).
+    pub async fn drive(&self) -> RpcError {
+        let mut was_full = false;
+        let mut end = Instant::now() + self.patience;
         loop {
-            self.writable.0.notified().await;
-            self.stream.lock().full = false;
-            self.write();
-            if let Some(error) = self.stream.lock().error.take() {
-                return error;
+            if timeout_at(end, self.writable.0.notified()).await.is_ok() {
+                self.stream.lock().full = false;
+                self.write();
+                if let Some(error) = self.stream.lock().error.take() {
+                    return error.into();
+                }
+                continue;
             }
+            let mut stream = self.stream.lock();
+            if was_full && stream.full && stream.progress < LEAST_PROGRESS {
+                return RpcError::Stalled;
+            }
+            was_full = stream.full;
+            stream.progress = 0;
+            end = Instant::now() + self.patience;
         }
     }
 
@@ -175,7 +202,7 @@ impl Outbox {
 
     /// Ready when everything queued is written and flushed.
     fn poll_write(&self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Stream { writer: Some(writer), segments, dirty, .. } = stream else { return Poll::Ready(Ok(())) };
+        let Stream { writer: Some(writer), segments, dirty, progress, .. } = stream else { return Poll::Ready(Ok(())) };
         let mut writer = Pin::new(writer);
         loop {
             if segments.is_empty() {
@@ -186,6 +213,7 @@ impl Outbox {
                     ready!(writer.as_mut().poll_flush(context))?;
                     *dirty = false;
                 }
+                *progress = LEAST_PROGRESS;
                 return Poll::Ready(Ok(()));
             }
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -198,6 +226,7 @@ impl Outbox {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             *dirty = true;
+            *progress = progress.saturating_add(written);
             advance(segments, written);
             let before = self.queued.fetch_sub(written, Ordering::AcqRel);
             if before > self.limit && before - written <= self.limit {
@@ -227,16 +256,19 @@ mod tests {
     use tokio::io::{AsyncReadExt, duplex};
 
     use super::*;
+    use crate::budget::Account;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().build().unwrap()
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
     }
 
     #[test]
     fn room_comes_back_when_the_stream_is_read() {
         runtime().block_on(async {
             let (writer, mut reader) = duplex(10);
-            let outbox = Outbox::new(Box::new(writer), 20);
+            let outbox = Outbox::new(Box::new(writer), 20, PATIENCE);
             outbox.send(Bytes::from_static(&[1; 8]), vec![Bytes::from_static(&[2; 22])], None);
             outbox.room().await; // 10 of 30 bytes are written, 20 wait
             outbox.send(Bytes::from_static(&[3; 1]), Vec::new(), None);
@@ -259,10 +291,11 @@ mod tests {
     fn closing_frees_permits_and_waiters() {
         runtime().block_on(async {
             let (writer, _reader) = duplex(1);
-            let outbox = Outbox::new(Box::new(writer), 1);
+            let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
             let semaphore = Arc::new(tokio::sync::Semaphore::new(2));
             let permit = || semaphore.clone().try_acquire_owned().unwrap();
-            let permit = CallPermit { _count: permit(), _bytes: permit() };
+            let charge = Account::new(None, [127, 0, 0, 1].into()).open();
+            let permit = CallPermit { _count: permit(), _bytes: permit(), charge };
             outbox.send(Bytes::from_static(&[1; 8]), Vec::new(), Some(permit));
             assert_eq!(semaphore.available_permits(), 0);
             tokio::join!(outbox.room(), async { outbox.close() });
@@ -276,11 +309,72 @@ mod tests {
     fn a_stream_that_fails_ends_the_driver() {
         runtime().block_on(async {
             let (writer, reader) = duplex(1);
-            let outbox = Outbox::new(Box::new(writer), 1);
+            let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
             drop(reader);
             outbox.send(Bytes::from_static(&[1; 8]), Vec::new(), None);
-            assert_eq!(outbox.drive().await.kind(), io::ErrorKind::BrokenPipe);
+            let RpcError::Io(error) = outbox.drive().await else { panic!("another error") };
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_nothing_is_cut_and_a_slow_one_is_not() {
+        let message = Bytes::from(vec![7; 40 * LEAST_PROGRESS]);
+        let (writer, mut reader) = duplex(LEAST_PROGRESS);
+        let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+        outbox.send(message.clone(), Vec::new(), None);
+        let start = Instant::now();
+        let slow = async {
+            let mut piece = vec![0; LEAST_PROGRESS];
+            for _ in 0..10 {
+                tokio::time::advance(PATIENCE - Duration::from_secs(1)).await;
+                reader.read_exact(&mut piece).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        let error = tokio::select! {
+            error = outbox.drive() => error,
+            () = slow => unreachable!(),
+        };
+        assert!(matches!(error, RpcError::Stalled));
+        let cut_after = start.elapsed() - 10 * (PATIENCE - Duration::from_secs(1));
+        assert!((PATIENCE..=2 * PATIENCE).contains(&cut_after), "{cut_after:?} after the last byte");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trickle_does_not_keep_a_long_reply_alive() {
+        let (writer, mut reader) = duplex(16);
+        let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+        outbox.send(Bytes::from(vec![7; 1 << 20]), Vec::new(), None);
+        let trickle = async {
+            loop {
+                tokio::time::advance(Duration::from_secs(5)).await;
+                reader.read_u8().await.unwrap();
+            }
+        };
+        let error = tokio::select! {
+            error = outbox.drive() => error,
+            () = trickle => unreachable!(),
+        };
+        assert!(matches!(error, RpcError::Stalled));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_no_stall() {
+        let (writer, mut reader) = duplex(16);
+        let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+        let exchange = async {
+            for _ in 0..5 {
+                outbox.send(Bytes::from_static(&[1; 20]), Vec::new(), None);
+                tokio::time::advance(PATIENCE / 2).await;
+                reader.read_exact(&mut [0; 20]).await.unwrap();
+                tokio::time::advance(5 * PATIENCE).await;
+            }
+        };
+        tokio::select! {
+            error = outbox.drive() => panic!("{error}"),
+            () = exchange => {}
+        }
     }
 
     proptest! {
@@ -292,7 +386,7 @@ mod tests {
                 messages.iter().flat_map(|body| [9].into_iter().chain(body.concat())).collect();
             let received = runtime().block_on(async {
                 let (writer, mut reader) = duplex(capacity);
-                let outbox = Outbox::new(Box::new(writer), usize::MAX);
+                let outbox = Outbox::new(Box::new(writer), usize::MAX, PATIENCE);
                 let mut received = vec![0; expected.len()];
                 let send = async {
                     for body in messages {

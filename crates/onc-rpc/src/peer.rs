@@ -83,7 +83,7 @@ impl Peer {
         let shared = Shared {
             id: ConnectionId::next(),
             address,
-            outbox: Outbox::new(writer, limits.queued_bytes),
+            outbox: Outbox::new(writer, limits.queued_bytes, limits.patience),
             waiting: Mutex::default(),
             next_xid: AtomicU32::new(1),
             outgoing: Semaphore::new(limits.outgoing_calls),

@@ -1,8 +1,13 @@
 //! Record marking (RFC 5531 §11): how messages are cut out of a byte stream.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
 
+use crate::budget::{Account, Charge};
 use crate::{Limits, RpcError};
 
 /// Marks the last fragment of a record.
@@ -14,6 +19,9 @@ const READ_AHEAD: usize = 16 << 10;
 /// Records from this size on get a buffer of exactly their size, unless they have arrived already.
 const LARGE: usize = 4 << 10;
 
+/// How much of a record must come in within [`Limits::patience`].
+const STEP: usize = 1 << 20;
+
 /// Reads records from a stream. Small ones are slices of a common buffer, so that one system call may bring
 /// several; a large one gets its own buffer, into which the stream writes directly.
 pub(crate) struct RecordReader<R> {
@@ -22,6 +30,14 @@ pub(crate) struct RecordReader<R> {
     buffer: BytesMut,
     limit: usize,
     fragment_limit: usize,
+    patience: Duration,
+    account: Arc<Account>,
+}
+
+/// A record and the memory that it takes; that of a small one is not counted before it is a call.
+pub(crate) struct Record {
+    pub data: Bytes,
+    pub charge: Charge,
 }
 
 struct FragmentHeader {
@@ -30,13 +46,20 @@ struct FragmentHeader {
 }
 
 impl<R: AsyncRead + Unpin> RecordReader<R> {
-    pub fn new(stream: R, limits: &Limits) -> RecordReader<R> {
+    pub fn new(stream: R, limits: &Limits, account: Arc<Account>) -> RecordReader<R> {
         RecordReader {
             stream,
             buffer: BytesMut::new(),
             limit: limits.record_bytes,
             fragment_limit: limits.fragments,
+            patience: limits.patience,
+            account,
         }
+    }
+
+    /// Counts what is read from now on there.
+    pub fn count_in(&mut self, account: Arc<Account>) {
+        self.account = account;
     }
 
     /// Whether bytes of a following record have arrived already.
@@ -45,7 +68,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 
     /// The next record; `None` when the stream ended between two records.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, RpcError> {
+    pub async fn next(&mut self) -> Result<Option<Record>, RpcError> {
         if self.buffer.is_empty() && !self.receive().await? {
             return Ok(None);
         }
@@ -54,14 +77,17 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             return self.whole(header.length).await.map(Some);
         }
         let mut record = BytesMut::new();
+        let mut charge = self.account.open();
         let mut header = header;
         let mut fragments = 1;
         loop {
+            // Not without end: what has come in so far is held meanwhile, perhaps by all who wait.
+            timeout(self.patience, charge.grow(header.length)).await.map_err(|_| RpcError::NoMemory)?;
             self.append(header.length, &mut record).await?;
             if header.last {
-                return Ok(Some(record.freeze()));
+                return Ok(Some(Record { data: record.freeze(), charge }));
             }
-            header = self.header(record.len()).await?;
+            header = timeout(self.patience, self.header(record.len())).await.map_err(|_| RpcError::Stalled)??;
             fragments += 1;
             if fragments > self.fragment_limit {
                 return Err(RpcError::TooManyFragments { limit: self.fragment_limit });
@@ -85,16 +111,18 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 
     /// A record of one fragment.
-    async fn whole(&mut self, length: usize) -> Result<Bytes, RpcError> {
+    async fn whole(&mut self, length: usize) -> Result<Record, RpcError> {
+        let mut charge = self.account.open();
         if length < LARGE {
             self.fill(length).await?;
         }
         if length <= self.buffer.len() {
-            return Ok(self.buffer.split_to(length).freeze());
+            return Ok(Record { data: self.buffer.split_to(length).freeze(), charge });
         }
+        charge.grow(length).await;
         let mut record = BytesMut::with_capacity(length);
         self.append(length, &mut record).await?;
-        Ok(record.freeze())
+        Ok(Record { data: record.freeze(), charge })
     }
 
     /// Moves the next `length` bytes to the end of `record`, those not yet received without a detour.
@@ -103,13 +131,20 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         record.reserve(length);
         let received = length.min(self.buffer.len());
         record.put_slice(&self.buffer.split_to(received));
-        while record.len() < end {
-            let missing = end - record.len();
-            if self.stream.read_buf(&mut (&mut *record).limit(missing)).await? == 0 {
-                return Err(cut_short());
-            }
+        if record.len() == end {
+            return Ok(());
         }
-        Ok(())
+        let rest = async {
+            while record.len() < end {
+                let missing = end - record.len();
+                if self.stream.read_buf(&mut (&mut *record).limit(missing)).await? == 0 {
+                    return Err(cut_short());
+                }
+            }
+            Ok(())
+        };
+        let patience = self.patience.saturating_mul((1 + length / STEP) as u32);
+        timeout(patience, rest).await.unwrap_or(Err(RpcError::Stalled))
     }
 
     /// Receives until the buffer holds `length` bytes.
@@ -153,10 +188,10 @@ mod tests {
 
     /// Everything the reader makes of `wire` when it arrives in pieces of at most `piece` bytes.
     fn read_all(wire: &[u8], piece: usize, limits: &Limits) -> (Vec<Bytes>, Option<RpcError>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (mut writer, stream) = tokio::io::duplex(piece);
-            let mut reader = RecordReader::new(stream, limits);
+            let mut reader = RecordReader::new(stream, limits, Account::new(None, [127, 0, 0, 1].into()));
             let send = async move {
                 let _ = writer.write_all(wire).await;
             };
@@ -164,7 +199,7 @@ mod tests {
                 let mut records = Vec::new();
                 loop {
                     match reader.next().await {
-                        Ok(Some(record)) => records.push(record),
+                        Ok(Some(record)) => records.push(record.data),
                         Ok(None) => return (records, None),
                         Err(error) => return (records, Some(error)),
                     }
@@ -227,6 +262,25 @@ mod tests {
         let in_two = [fragment(&[0; 60], false), fragment(&[0; 60], true)].concat();
         let (_, error) = read_all(&in_two, 1000, &limits);
         assert!(matches!(error, Some(RpcError::RecordTooLarge { bytes: 120, limit: 100 })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_does_not_go_on_ends_the_connection_and_frees_its_memory() {
+        let budget = crate::Budget::new(8 << 20);
+        for (patience, length, fragments) in [(1, 1000 << 10, 1), (4, 3 << 20, 1), (1, 1000 << 10, 2)] {
+            let account = Account::new(Some(budget.clone()), [127, 0, 0, 1].into());
+            let (mut writer, stream) = tokio::io::duplex(1 << 20);
+            let mut reader = RecordReader::new(stream, &Limits::default(), account);
+            let start = tokio::time::Instant::now();
+            let mark = length as u32 | if fragments == 1 { LAST_FRAGMENT } else { 0 };
+            writer.write_all(&mark.to_be_bytes()).await.unwrap();
+            let sent = if fragments == 1 { 700 << 10 } else { length };
+            writer.write_all(&vec![0; sent]).await.unwrap();
+            assert!(matches!(reader.next().await, Err(RpcError::Stalled)));
+            assert_eq!(start.elapsed().as_secs(), 60 * patience, "{length}");
+            drop(reader);
+            assert_eq!(budget.free(), 8 << 20);
+        }
     }
 
     #[test]

@@ -11,6 +11,14 @@ pub trait Service: Send + Sync {
     /// is executing. Runs to its end even if the connection closes meanwhile. A panic is answered with
     /// [`Reply::SystemError`].
     async fn call(&self, call: Call, peer: &Peer) -> Reply;
+
+    /// How many bytes the reply to `call` may have at most, if more than a few KiB: so much of the [`Budget`] is
+    /// free before the call is executed. A good guess will do; what the reply has more is taken all the same.
+    ///
+    /// [`Budget`]: crate::Budget
+    fn reply_bytes(&self, _call: &Call) -> usize {
+        0
+    }
 }
 
 /// A call of the other side (RFC 5531 §9, `call_body`).
