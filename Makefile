@@ -1,5 +1,5 @@
 # `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
-# What they install is said by scripts/setup before it is done.
+# What they install is said by scripts/setup before it is done; an ordinary user needs sudo for Debian packages.
 
 .PHONY: run test unit system guest lint bench soak setup
 .NOTPARALLEL:
@@ -13,7 +13,10 @@ run:
 	$(CARGO) build --locked --release --bin kurma
 	MIMALLOC_PURGE_DELAY=1 target/release/kurma up --data $(DATA)
 
-test: unit system guest
+# All that is missing is said, and asked for, before the long part.
+test:
+	@scripts/setup build test guest
+	@$(MAKE) --no-print-directory unit system guest
 
 # Everything inside the crates.
 unit:
@@ -29,7 +32,7 @@ system:
 guest:
 	@scripts/setup build test guest
 	$(CARGO) build --locked --bin kurma
-	tests/guest/all
+	PATH="$$HOME/.cargo/bin:$$PATH" tests/guest/all
 
 lint:
 	@scripts/setup build lint
