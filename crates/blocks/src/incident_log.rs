@@ -1,4 +1,5 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,6 +108,15 @@ impl IncidentLog {
         state.recent.iter().skip(state.recent.len().saturating_sub(limit)).cloned().collect()
     }
 
+    /// The youngest incidents of all files, at most `limit`, oldest first, and only those since `since` (seconds since
+    /// 1970).
+    pub async fn history(&self, since: Option<i64>, limit: usize) -> io::Result<Vec<Incident>> {
+        self.flush().await;
+        let inner = self.inner.clone();
+        let read = self.inner.runtime.spawn_blocking(move || inner.history(since, limit));
+        read.await.map_err(io::Error::other)?
+    }
+
     /// Lines that never reached the file because the disk failed or was too slow.
     pub fn lost(&self) -> u64 {
         self.inner.state.lock().lost
@@ -185,6 +195,43 @@ impl Inner {
         self.idle.notify_waiters();
     }
 
+    fn history(&self, since: Option<i64>, limit: usize) -> io::Result<Vec<Incident>> {
+        let mut known: HashMap<u64, (u64, Incident)> = HashMap::new();
+        let mut number = 0;
+        let mut note = |incident: Incident| {
+            number += 1;
+            if since.is_none_or(|since| incident.time.seconds >= since) {
+                // By what a repetition is told; the last one counts.
+                let mut hasher = std::hash::DefaultHasher::new();
+                let Incident { object_name, cloud, wrong, outcome, .. } = &incident;
+                (object_name, cloud, wrong, outcome).hash(&mut hasher);
+                known.insert(hasher.finish(), (number, incident));
+            }
+        };
+        for path in (1..=self.limits.old_files).rev().map(|old| self.numbered(old)).chain([self.path.clone()]) {
+            let file = match self.disk.open(&path, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            let mut text = vec![0; file.length()?.min(2 * self.limits.file_bytes) as usize];
+            file.read_exact_at(&mut text, 0)?;
+            String::from_utf8_lossy(&text).lines().filter_map(Incident::from_json).for_each(&mut note);
+        }
+        // These count more often than the files are written.
+        let recent: Vec<Incident> = self.state.lock().recent.iter().cloned().collect();
+        recent.into_iter().for_each(&mut note);
+        let mut found: Vec<_> = known.into_values().collect();
+        found.sort_by_key(|(number, _)| *number);
+        let older = found.len().saturating_sub(limit);
+        Ok(found.into_iter().skip(older).map(|(_, incident)| incident).collect())
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!(".{number}"));
+        PathBuf::from(path)
+    }
+
     fn append(&self, lines: &[String]) -> io::Result<()> {
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
         let mut open = self.file.lock();
@@ -198,11 +245,7 @@ impl Inner {
     }
 
     fn rotate(&self) -> io::Result<OpenFile> {
-        let numbered = |number: u32| {
-            let mut path = self.path.clone().into_os_string();
-            path.push(format!(".{number}"));
-            PathBuf::from(path)
-        };
+        let numbered = |number| self.numbered(number);
         let forgiving = |result: io::Result<()>| match result {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
@@ -252,6 +295,8 @@ mod tests {
         let expected =
             [("a", 1), ("a", 10), ("a", 100), ("b", 1)].map(|(name, times)| (name.to_owned(), times));
         assert_eq!(times, expected);
+        let history = log.history(None, 9).await.unwrap();
+        assert_eq!(history.iter().map(|known| known.times).collect::<Vec<_>>(), [150, 1], "none twice");
         let recent: Vec<_> = log.recent(9).into_iter().map(|known| known.times).collect();
         assert_eq!(recent, [150, 1]);
         assert_eq!(log.recent(1)[0].object_name, "b");
@@ -290,5 +335,13 @@ mod tests {
         assert!(files.iter().all(|file| std::fs::metadata(file).unwrap().len() <= 1000));
         assert_eq!(lines(&path).last().unwrap().object_name, "object19");
         assert_eq!(log.lost(), 0);
+        let names = |found: Vec<Incident>| found.into_iter().map(|one| one.object_name).collect::<Vec<_>>();
+        let all = names(log.history(None, usize::MAX).await.unwrap());
+        assert!(all.len() > 3, "more than the memory has: {all:?}");
+        assert_eq!(all.last().unwrap(), "object19");
+        assert_eq!(names(log.history(None, 2).await.unwrap()), ["object18", "object19"]);
+        let when = incident("a").time.seconds;
+        assert_eq!(log.history(Some(when), usize::MAX).await.unwrap().len(), all.len());
+        assert!(log.history(Some(when + 1), usize::MAX).await.unwrap().is_empty());
     }
 }
