@@ -1,4 +1,4 @@
-//! The wire types of NFSv4.1, NFSv4.2 and extended attributes (RFC 8881, RFC 7862, RFC 8276).
+//! The wire types of NFSv4.0, NFSv4.1, NFSv4.2 and extended attributes (RFC 7530, RFC 8881, RFC 7862, RFC 8276).
 //!
 //! NFSv4 has one procedure that matters, COMPOUND: a list of operations on an implied "current filehandle", executed in
 //! order until one fails. This crate has a Rust type for every argument and result of every operation, of every

@@ -209,3 +209,36 @@ fn layouts() {
     };
     assert_words(&args, &[0, 1, 2, 0, 3, 0, 4, 0, 5, 6, 0, 0, 0, 7]);
 }
+
+#[test]
+fn minor_version_0() {
+    let args = SetClientIdArgs {
+        verifier: Verifier([0; 8]),
+        id: OwnerName::new("own!").unwrap(),
+        callback_program: 1,
+        callback_location: NetAddress { network: "tcp6".into(), address: "own!".into() },
+        callback_ident: 2,
+    };
+    let tcp6 = u32::from_be_bytes(*b"tcp6");
+    assert_words(&NfsArgOp::SetClientId(args), &[35, 0, 0, 4, OWN, 1, 4, tcp6, 4, OWN, 2]);
+    let confirm = SetClientIdConfirm { client: ClientId(1), verifier: Verifier([0, 0, 0, 2, 0, 0, 0, 3]) };
+    assert_words(&NfsArgOp::SetClientIdConfirm(confirm), &[36, 0, 1, 2, 3]);
+    assert_words(&NfsResOp::SetClientId(SetClientIdRes::Ok(confirm)), &[35, 0, 0, 1, 2, 3]);
+    let in_use = NetAddress { network: "tcp6".into(), address: "own!".into() };
+    assert_words(&SetClientIdRes::InUse(in_use), &[10017, 4, tcp6, 4, OWN]);
+    assert_words(&OpenConfirmArgs { state_id: state_id(1), seqid: 2 }, &[1, 0, 0, 0, 2]);
+    assert_words(&CloseArgs { seqid: 1, state_id: state_id(2) }, &[1, 2, 0, 0, 0]);
+    assert_words(&ReleaseLockOwnerArgs { owner: owner(1) }, &[0, 1, 4, OWN]);
+    assert_words(&RenewArgs { client: ClientId(1) }, &[0, 1]);
+    let callback = CbCompoundArgs {
+        tag: "".into(),
+        minor_version: 0,
+        callback_ident: 7,
+        ops: vec![NfsCbArgOp::Recall(CbRecallArgs {
+            state_id: state_id(1),
+            truncate: true,
+            file_handle: FileHandle::new("own!").unwrap(),
+        })],
+    };
+    assert_words(&callback, &[0, 0, 7, 1, 4, 1, 0, 0, 0, 1, 4, OWN]);
+}

@@ -51,6 +51,17 @@ impl Attribute {
         Attribute::SuppattrExclcreat,
     ]);
 
+    /// The attributes of 4.0 (RFC 7530 §5.6, §5.7); later minor versions added all above.
+    pub const OF_MINOR_0: Bitmap = {
+        let mut bitmap = Bitmap::EMPTY;
+        let mut number = 0;
+        while number <= Attribute::MountedOnFileid as u32 {
+            bitmap = bitmap.union(Bitmap::of(&[number]));
+            number += 1;
+        }
+        bitmap
+    };
+
     /// The set of these attributes, usable in constants.
     pub const fn set(attributes: &[Attribute]) -> Bitmap {
         set(attributes)
@@ -65,4 +76,16 @@ const fn set(attributes: &[Attribute]) -> Bitmap {
         index += 1;
     }
     bitmap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minor_version_0_ends_with_mounted_on_fileid() {
+        assert_eq!(Attribute::OF_MINOR_0.len(), 56);
+        assert!(Attribute::OF_MINOR_0.contains(Attribute::MountedOnFileid));
+        assert!(!Attribute::OF_MINOR_0.contains(Attribute::DirNotifDelay));
+    }
 }

@@ -12,7 +12,7 @@ use crate::{CbOpCode, NfsArgOp, NfsCbArgOp, NfsStatus, OpCode, Utf8String};
 pub struct CompoundHeader {
     /// Any text; comes back in the reply.
     pub tag: Utf8String,
-    /// 1 for 4.1, 2 for 4.2.
+    /// 0 for 4.0, 1 for 4.1, 2 for 4.2.
     pub minor_version: u32,
     /// Number of operations announced. Not checked: the sender may lie.
     pub op_count: u32,
@@ -23,9 +23,9 @@ pub struct CompoundHeader {
 pub struct CbCompoundHeader {
     /// Any text; comes back in the reply.
     pub tag: Utf8String,
-    /// As that of the session.
+    /// As that of the session; 0 without one.
     pub minor_version: u32,
-    /// Not used since 4.1.
+    /// What the client gave with SETCLIENTID; not used since 4.1.
     pub callback_ident: u32,
     /// Number of operations announced. Not checked: the sender may lie.
     pub op_count: u32,

@@ -10,7 +10,7 @@ use crate::{NfsArgOp, NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, Utf8String};
 pub struct CompoundArgs {
     /// Any text; comes back in the reply.
     pub tag: Utf8String,
-    /// 1 for 4.1, 2 for 4.2.
+    /// 0 for 4.0, 1 for 4.1, 2 for 4.2.
     pub minor_version: u32,
     /// The operations.
     pub ops: Vec<NfsArgOp>,
@@ -32,9 +32,9 @@ pub struct CompoundRes {
 pub struct CbCompoundArgs {
     /// Any text; comes back in the reply.
     pub tag: Utf8String,
-    /// As that of the session.
+    /// As that of the session; 0 without one.
     pub minor_version: u32,
-    /// Not used since 4.1.
+    /// What the client gave with SETCLIENTID; not used since 4.1.
     pub callback_ident: u32,
     /// The operations.
     pub ops: Vec<NfsCbArgOp>,

@@ -1,4 +1,5 @@
-//! Operations of 4.0 that 4.1 forbids but keeps the numbers of: `NFS4ERR_NOTSUPP`, after decoding (RFC 8881 §2.8.5).
+//! Operations that only 4.0 has (RFC 7530 §16). 4.1 keeps their numbers: `NFS4ERR_NOTSUPP`, after decoding (RFC 8881
+//! §2.8.5).
 
 use xdr::{Decode, Encode};
 

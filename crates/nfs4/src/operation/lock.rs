@@ -36,11 +36,11 @@ pub enum Locker {
     /// A lock-owner's first lock of this file (`open_to_lock_owner4`).
     #[xdr(discriminant = 1)]
     New {
-        /// Not used since 4.1.
+        /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
         open_seqid: u32,
         /// The open.
         open_state_id: StateId,
-        /// Not used since 4.1.
+        /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
         lock_seqid: u32,
         /// The lock-owner.
         owner: StateOwner,
@@ -50,7 +50,7 @@ pub enum Locker {
     Existing {
         /// The state of the locks so far.
         lock_state_id: StateId,
-        /// Not used since 4.1.
+        /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
         lock_seqid: u32,
     },
 }
@@ -171,7 +171,7 @@ pub struct LockTestArgs {
 pub struct UnlockArgs {
     /// Any kind; without meaning.
     pub lock_type: LockType,
-    /// Not used since 4.1.
+    /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
     pub seqid: u32,
     /// The state of the locks.
     pub lock_state_id: StateId,

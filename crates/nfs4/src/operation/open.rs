@@ -85,7 +85,7 @@ pub enum OpenClaim {
 /// Arguments of OPEN (`OPEN4args`).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct OpenArgs {
-    /// Not used since 4.1.
+    /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
     pub seqid: u32,
     /// Access and wishes for a delegation: bits of [`share_access`](crate::bits::share_access).
     pub share_access: u32,
@@ -217,7 +217,7 @@ pub type OpenRes = Outcome<OpenOk>;
 pub struct OpenDowngradeArgs {
     /// The open.
     pub state_id: StateId,
-    /// Not used since 4.1.
+    /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
     pub seqid: u32,
     /// What access remains.
     pub share_access: u32,
@@ -231,7 +231,7 @@ pub type OpenDowngradeRes = Outcome<StateId>;
 /// Arguments of CLOSE (`CLOSE4args`), on the current filehandle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct CloseArgs {
-    /// Not used since 4.1.
+    /// Of the owner (RFC 7530 §9.1.9); not used since 4.1.
     pub seqid: u32,
     /// The open.
     pub state_id: StateId,
