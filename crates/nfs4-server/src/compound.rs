@@ -160,11 +160,10 @@ impl<'a> Compound<'a> {
     }
 
     /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`.
-    pub async fn authority(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, NfsStatus> {
+    pub fn authority(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, Failure> {
         let client = self.client()?;
         let id = self.resolve_state_id(id)?;
-        let grant =
-            self.server.with_state(|state, now| state.check_io(client, &id, file, write, now)).await?;
+        let grant = self.server.with_state(|state, now| state.check_io(client, &id, file, write, now))?;
         Ok(match grant {
             IoGrant::Anonymous => Authority::Checked,
             IoGrant::Opened => Authority::Opened,

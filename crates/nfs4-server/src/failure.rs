@@ -1,7 +1,9 @@
 //! How operations end when they do not succeed; the one place where errors of the file system become statuses.
 
 use file_system::FsError;
-use nfs4::NfsStatus;
+use nfs4::{ClientId, NfsStatus};
+
+use crate::state::Refusal;
 
 /// Why an operation did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +14,23 @@ pub(crate) enum Failure {
     Conflict,
     /// The transaction is of another volume: it has to be committed, and the operation called again.
     OtherVolume,
+    /// This client is in the way, and its lease has expired: the compound has to be taken back, the client
+    /// forgotten ([`crate::shared::Shared::evict`]), the compound run again.
+    Expired(ClientId),
 }
 
 impl From<NfsStatus> for Failure {
     fn from(status: NfsStatus) -> Failure {
         Failure::Status(status)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::Status(status) => Failure::Status(status),
+            Refusal::Expired(client) => Failure::Expired(client),
+        }
     }
 }
 

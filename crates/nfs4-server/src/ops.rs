@@ -51,9 +51,7 @@ pub(crate) async fn execute(
         NfsArgOp::Close(args) => NfsResOp::Close(Outcome::Ok(close::run(cx, &args)?)),
         NfsArgOp::Commit(args) => NfsResOp::Commit(Outcome::Ok(commit::run(cx, &args).await?)),
         NfsArgOp::Create(args) => NfsResOp::Create(Outcome::Ok(create::run(cx, &args).await?)),
-        NfsArgOp::CreateSession(args) => {
-            NfsResOp::CreateSession(Outcome::Ok(session::create(cx, &args).await?))
-        }
+        NfsArgOp::CreateSession(args) => NfsResOp::CreateSession(Outcome::Ok(session::create(cx, &args)?)),
         NfsArgOp::DelegReturn(_) => return Err(NfsStatus::BadStateId.into()),
         NfsArgOp::DestroyClientId(args) => {
             session::destroy_client(cx, &args).await?;
@@ -63,7 +61,7 @@ pub(crate) async fn execute(
             session::destroy(cx, &args)?;
             NfsResOp::DestroySession(NfsStatus::Ok)
         }
-        NfsArgOp::ExchangeId(args) => NfsResOp::ExchangeId(Outcome::Ok(exchange_id::run(cx, &args).await?)),
+        NfsArgOp::ExchangeId(args) => NfsResOp::ExchangeId(Outcome::Ok(exchange_id::run(cx, &args)?)),
         NfsArgOp::FreeStateId(args) => {
             state_id::free(cx, &args)?;
             NfsResOp::FreeStateId(NfsStatus::Ok)

@@ -8,6 +8,7 @@ use nfs4::{ClientId, NfsStatus, OwnerName};
 use parking_lot::Mutex;
 
 use crate::exports::ExportTable;
+use crate::failure::Failure;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
 use crate::state::{Refusal, State};
@@ -27,41 +28,24 @@ pub(crate) struct Shared {
     pub metrics: Metrics,
 }
 
-/// How long a compound waits for an expired client to be forgotten.
-const EVICTION_LIMIT: Duration = Duration::from_secs(1);
-
 impl Shared {
     /// Monotonic time, as the state wants it.
     pub fn now(&self) -> Duration {
         Clock::monotonic(&*self.environment.clock)
     }
 
-    /// Runs `attempt` on the state; whenever an expired client is in its way, forgets that client and tries
-    /// again, a bounded number of times.
-    pub async fn with_state<T>(
+    /// Runs `attempt` on the state, now.
+    pub fn with_state<T>(
         &self,
-        mut attempt: impl FnMut(&mut State, Duration) -> Result<T, Refusal>,
-    ) -> Result<T, NfsStatus> {
-        const EVICTIONS: usize = 64;
-        for _ in 0..EVICTIONS {
-            let now = self.now();
-            let result = attempt(&mut self.state.lock(), now);
-            match result {
-                Ok(value) => return Ok(value),
-                Err(Refusal::Status(status)) => return Err(status),
-                // The compound may hold an exclusive transaction, which the change of the records would wait for:
-                // then it has to end first, and finds the way clear when it comes again.
-                Err(Refusal::Expired(client)) => tokio::select! {
-                    evicted = self.evict(client) => evicted?,
-                    () = self.environment.clock.sleep(EVICTION_LIMIT) => return Err(NfsStatus::Delay),
-                },
-            }
-        }
-        Err(NfsStatus::Delay)
+        attempt: impl FnOnce(&mut State, Duration) -> Result<T, Refusal>,
+    ) -> Result<T, Failure> {
+        let now = self.now();
+        Ok(attempt(&mut self.state.lock(), now)?)
     }
 
     /// Forgets an expired client, its durable record first: after a restart it must not reclaim what somebody
-    /// else is about to get (RFC 8881 §8.4.3).
+    /// else is about to get (RFC 8881 §8.4.3). Never to be called with a transaction open: the records may wait
+    /// for it.
     pub async fn evict(&self, client: ClientId) -> Result<(), NfsStatus> {
         let record = self.state.lock().record_of(client);
         if let Some(owner) = &record {

@@ -6,6 +6,9 @@ use xdr::{Encode, Encoder, Mark};
 /// An operation that failed: number, status, and the empty bitmap of SETATTR.
 pub(super) const ERROR_BYTES: usize = 12;
 
+/// The result of SEQUENCE: number, status, session, and five numbers.
+pub(super) const SEQUENCE_BYTES: usize = 8 + 16 + 20;
+
 /// What RPC puts before the reply (RFC 5531 §9); the limits of a session include it (RFC 8881 §18.36.3).
 pub(super) const RPC_HEADER_BYTES: usize = 24;
 

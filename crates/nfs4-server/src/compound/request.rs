@@ -7,9 +7,10 @@ use nfs4::{
     CompoundHeader, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SequenceArgs, SequenceOk, Utf8String,
 };
 use onc_rpc::{Call, Peer, Reply};
+use twox_hash::XxHash3_64;
 use xdr::{Decode, Decoder};
 
-use super::reply::ReplyBuffer;
+use super::reply::{ReplyBuffer, SEQUENCE_BYTES};
 use super::run::{ReplyLimit, Runner};
 use super::{Compound, InSession};
 use crate::caller::Requester;
@@ -123,12 +124,15 @@ impl Request<'_> {
         let server = self.server;
         let now = server.now();
         let sequence = Sequence {
+            connection: self.compound.connection,
             session: args.session,
             slot: args.slot,
             sequence: args.sequence_id,
             digest: self.digest(),
             operations: self.count as usize,
             request_bytes: self.input.position() + self.input.remaining(),
+            reply_bytes: self.reply.message_bytes() + SEQUENCE_BYTES,
+            cache_this: args.cache_this,
         };
         let entered = server.state.lock().enter(&sequence, now);
         server.metrics.operation(OpCode::Sequence, entered.is_err(), Duration::ZERO);
@@ -150,6 +154,7 @@ impl Request<'_> {
                 let slot = Slot { server, args, answered: false };
                 self.compound.session = Some(InSession { client, session: args.session });
                 self.reply.push(&sequence_result(&args, &status));
+                debug_assert_eq!(self.reply.message_bytes(), sequence.reply_bytes);
                 let limit = reply_limit(&channel, args.cache_this);
                 let mutated = self.run(limit, 1).await;
                 let cache = args.cache_this || self.count == 1 || mutated;
@@ -158,23 +163,15 @@ impl Request<'_> {
         }
     }
 
-    /// Hashes what must be equal in a retry: who asks, and the operations behind SEQUENCE, whose own arguments
-    /// may differ. Long requests are recognized by their length and how they begin.
+    /// Hashes what must be equal in a retry (RFC 8881 §2.10.6.1.3.1): who asks, and the operations behind SEQUENCE,
+    /// whose own arguments may differ. All of it: a WRITE that is taken for another one is data lost.
     fn digest(&self) -> RequestDigest {
-        const PREFIX: usize = 1024;
-        let mut hasher = blake3::Hasher::new();
         let principal = match self.compound.requester.principal {
             Principal::Nobody => u64::MAX,
             Principal::Unix(uid) => uid.into(),
         };
-        hasher.update(&principal.to_le_bytes());
-        hasher.update(&self.count.to_le_bytes());
-        let rest = self.input.clone().rest();
-        hasher.update(&(rest.len() as u64).to_le_bytes());
-        hasher.update(&rest[..rest.len().min(PREFIX)]);
-        let mut digest = [0; 16];
-        digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        digest
+        let seed = principal.rotate_left(32) ^ u64::from(self.count);
+        XxHash3_64::oneshot_with_seed(seed, &self.input.clone().rest())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Running the operations of a compound, again if need be.
 
 use file_system::Mode;
-use nfs4::{NfsArgOp, NfsStatus, OpCode, OpDecodeError};
+use nfs4::{ClientId, NfsArgOp, NfsStatus, OpCode, OpDecodeError};
 use xdr::Decoder;
 
 use super::reply::{ReplyBuffer, ReplyMark, room_needed};
@@ -34,6 +34,23 @@ struct Blame {
     operation: OpCode,
 }
 
+/// Why a compound has to be run again.
+struct Again {
+    /// The first operation behind the checkpoint.
+    blame: Blame,
+    reason: Reason,
+}
+
+enum Reason {
+    /// The transaction met another one.
+    Conflict,
+    /// This expired client has to be forgotten first.
+    Expired(ClientId),
+}
+
+/// Expired clients that one compound may find in its way; they go one by one.
+const EVICTIONS: usize = 64;
+
 pub(super) struct Runner<'c, 'a> {
     pub compound: &'c mut Compound<'a>,
     pub reply: &'c mut ReplyBuffer,
@@ -52,25 +69,35 @@ impl Runner<'_, '_> {
     pub async fn run(&mut self) {
         let limits = self.compound.server.limits;
         let mut checkpoint = self.checkpoint();
-        let mut conflicts = 0;
-        while let Err(blame) = self.attempt(&mut checkpoint, &mut conflicts).await {
-            self.compound.server.metrics.conflict();
+        let (mut conflicts, mut evictions) = (0, 0);
+        while let Err(again) = self.attempt(&mut checkpoint, &mut conflicts).await {
+            // Nothing is waited for with a transaction open: it may be the one that others wait for.
             self.go_back(&checkpoint);
-            conflicts += 1;
-            if conflicts >= limits.optimistic_tries + limits.exclusive_tries {
-                self.reply.truncate(blame.mark);
-                self.reply.push_failure(blame.operation, NfsStatus::Delay);
+            let may_go_on = match again.reason {
+                Reason::Conflict => {
+                    self.compound.server.metrics.conflict();
+                    conflicts += 1;
+                    // Only the first volume of a compound is ever waited for alone: two compounds that meet in
+                    // two volumes cannot wait for each other.
+                    self.compound.mode =
+                        if conflicts >= limits.optimistic_tries { Mode::Exclusive } else { Mode::Optimistic };
+                    conflicts < limits.optimistic_tries + limits.exclusive_tries
+                }
+                Reason::Expired(client) => {
+                    evictions += 1;
+                    evictions <= EVICTIONS && self.compound.server.evict(client).await.is_ok()
+                }
+            };
+            if !may_go_on {
+                self.reply.truncate(again.blame.mark);
+                self.reply.push_failure(again.blame.operation, NfsStatus::Delay);
                 return;
             }
-            // Only the first volume of a compound is ever waited for alone: two compounds that meet in two
-            // volumes cannot wait for each other.
-            self.compound.mode =
-                if conflicts >= limits.optimistic_tries { Mode::Exclusive } else { Mode::Optimistic };
         }
     }
 
-    /// Tries the operations behind the checkpoint once. The error is a conflict, with the first operation.
-    async fn attempt(&mut self, checkpoint: &mut Checkpoint, conflicts: &mut u32) -> Result<(), Blame> {
+    /// Tries the operations behind the checkpoint once.
+    async fn attempt(&mut self, checkpoint: &mut Checkpoint, conflicts: &mut u32) -> Result<(), Again> {
         let mut first: Option<Blame> = None;
         let mut first_change: Option<Blame> = None;
         while self.index < self.count && self.reply.status().is_ok() {
@@ -95,7 +122,10 @@ impl Runner<'_, '_> {
             }
             let status = match result {
                 Ok(status) => status,
-                Err(Failure::Conflict) => return Err(blame),
+                Err(Failure::Conflict) => return Err(Again { blame, reason: Reason::Conflict }),
+                Err(Failure::Expired(client)) => {
+                    return Err(Again { blame, reason: Reason::Expired(client) });
+                }
                 Err(Failure::OtherVolume) => {
                     self.commit(blame, first_change, checkpoint).await?;
                     if !self.reply.status().is_ok() {
@@ -161,7 +191,7 @@ impl Runner<'_, '_> {
 
     /// Commits what was done behind the checkpoint. When that fails for good, the reply ends with that error on
     /// the first operation that changed something.
-    async fn commit(&mut self, first: Blame, change: Option<Blame>, from: &Checkpoint) -> Result<(), Blame> {
+    async fn commit(&mut self, first: Blame, change: Option<Blame>, from: &Checkpoint) -> Result<(), Again> {
         let changes = self.compound.has_changed() || !self.compound.undo.is_empty();
         match self.compound.commit().await {
             Ok(()) => {
@@ -175,7 +205,8 @@ impl Runner<'_, '_> {
                 self.reply.push_failure(blame.operation, status);
                 Ok(())
             }
-            Err(Failure::Conflict | Failure::OtherVolume) => Err(first),
+            // A commit ends in nothing else.
+            Err(_) => Err(Again { blame: first, reason: Reason::Conflict }),
         }
     }
 

@@ -7,19 +7,20 @@ use nfs4::{
 };
 
 use crate::compound::Compound;
+use crate::failure::Failure;
 use crate::state::ExchangeId;
 
 /// Gives the client an id. State protection needs RPCSEC_GSS, which is not served.
-pub(super) async fn run(cx: &mut Compound<'_>, args: &ExchangeIdArgs) -> Result<ExchangeIdOk, NfsStatus> {
+pub(super) fn run(cx: &mut Compound<'_>, args: &ExchangeIdArgs) -> Result<ExchangeIdOk, Failure> {
     // Fencing came with 4.2.
     let unknown = if cx.minor_version == 1 { exchange_id::SUPP_FENCE_OPS } else { 0 };
     if args.flags & (unknown | !exchange_id::ARGUMENTS) != 0 {
-        return Err(NfsStatus::Inval);
+        return Err(NfsStatus::Inval.into());
     }
     match args.state_protect {
         StateProtectArgs::None => {}
-        StateProtectArgs::MachineCredential(_) => return Err(NfsStatus::Inval),
-        StateProtectArgs::Ssv(_) => return Err(NfsStatus::EncrAlgUnsupp),
+        StateProtectArgs::MachineCredential(_) => return Err(NfsStatus::Inval.into()),
+        StateProtectArgs::Ssv(_) => return Err(NfsStatus::EncrAlgUnsupp.into()),
     }
     let server = cx.server;
     let request = ExchangeId {
@@ -28,7 +29,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &ExchangeIdArgs) -> Result<
         principal: cx.requester.principal,
         update: args.flags & exchange_id::UPD_CONFIRMED_REC_A != 0,
     };
-    let answer = server.with_state(|state, now| state.exchange_id(&request, now)).await?;
+    let answer = server.with_state(|state, now| state.exchange_id(&request, now))?;
     let confirmed = if answer.confirmed { exchange_id::CONFIRMED_R } else { 0 };
     Ok(ExchangeIdOk {
         client: answer.client,

@@ -39,7 +39,7 @@ pub(super) async fn lock(cx: &mut Compound<'_>, args: &LockArgs) -> Result<LockR
     let request = LockRequest { client, file, locker, range, exclusive, reclaim: args.reclaim };
     let server = cx.server;
     let undo = &mut cx.undo;
-    match server.with_state(|state, now| state.lock(&request, now, undo)).await? {
+    match server.with_state(|state, now| state.lock(&request, now, undo))? {
         Ok(id) => {
             cx.set_state_id(id);
             Ok(LockRes::Ok(id))
@@ -54,10 +54,8 @@ pub(super) async fn test(cx: &mut Compound<'_>, args: &LockTestArgs) -> Result<L
     let file = regular_file(cx).await?;
     let range = ByteRange::new(args.offset, args.length)?;
     let (owner, exclusive) = (&args.owner.owner, args.lock_type.is_write());
-    let conflict = cx
-        .server
-        .with_state(|state, now| state.test_lock(client, owner, file, range, exclusive, now))
-        .await?;
+    let conflict =
+        cx.server.with_state(|state, now| state.test_lock(client, owner, file, range, exclusive, now))?;
     Ok(match conflict {
         None => LockTestRes::Ok,
         Some(held) => LockTestRes::Denied(denied(&held)),

@@ -20,6 +20,8 @@ struct Found {
     attributes: Attributes,
     /// Made by this OPEN, or by the one that it repeats: whatever the mode bits, its maker has it open.
     created: bool,
+    /// Whether this OPEN made or cut the file.
+    changed: bool,
     /// Opened by handle: the owner may whatever the mode bits, as he may in SETATTR and READ (§18.16.4).
     by_handle: bool,
     change: ChangeInfo,
@@ -66,13 +68,18 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     if share.access & Share::WRITE != 0 {
         cx.check_writable(file.volume)?;
     }
-    let state_id = grant(cx, args, share, file, reclaim).await?;
+    let state_id = match grant(cx, args, share, file, reclaim) {
+        // Somebody was faster since it was looked at, and the file is changed already: that is taken back, and the
+        // next try finds out before it changes anything.
+        Err(_) if found.changed => return Err(Failure::Conflict),
+        granted => granted?,
+    };
     cx.set_current(Handle::File(file));
     cx.set_state_id(state_id);
     Ok(OpenOk {
         state_id,
         change_info: found.change,
-        flags: open_result::LOCKTYPE_POSIX,
+        flags: open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED,
         attributes_set: found.attributes_set,
         delegation: no_delegation(args.share_access),
     })
@@ -95,10 +102,17 @@ async fn by_handle(cx: &mut Compound<'_>) -> Result<Found, Failure> {
     check_kind(attributes.kind)?;
     // No directory is involved (§18.16.4).
     let change = ChangeInfo { atomic: true, before: 0, after: 0 };
-    Ok(Found { attributes, created: false, by_handle: true, change, attributes_set: Bitmap::EMPTY })
+    Ok(Found {
+        attributes,
+        created: false,
+        changed: false,
+        by_handle: true,
+        change,
+        attributes_set: Bitmap::EMPTY,
+    })
 }
 
-/// CLAIM_NULL. Everything that can forbid the OPEN of an existing file is looked at before the file is touched.
+/// CLAIM_NULL. Everything that can forbid the OPEN is looked at before a file is made or touched.
 async fn by_name(
     cx: &mut Compound<'_>,
     args: &OpenArgs,
@@ -125,6 +139,7 @@ async fn by_name(
         return Ok(Found {
             attributes,
             created: false,
+            changed: false,
             by_handle: false,
             change,
             attributes_set: Bitmap::EMPTY,
@@ -133,6 +148,8 @@ async fn by_name(
 
     let mut set = to_set.attributes;
     let mut applied = to_set.applied;
+    let mut changed = false;
+    let owner = (cx.client()?, &args.owner.owner[..]);
     if let (Some(attributes), OpenCreate::Unchecked) = (&existing, how) {
         check_kind(attributes.kind)?;
         // Of the attributes only a size of zero counts for an existing file (§18.16.3).
@@ -141,19 +158,21 @@ async fn by_name(
         applied = if cut { Bitmap::of(&[nfs4::Attribute::Size as u32]) } else { Bitmap::EMPTY };
         let needed = if cut { Share { access: share.access | Share::WRITE, ..share } } else { share };
         check_access(attributes, &caller, needed)?;
-        let client = cx.client()?;
-        let (file, owner) = (attributes.file, Some((client, &args.owner.owner[..])));
-        cx.server.with_state(|state, now| state.check_share(owner, file, needed, now)).await?;
+        cx.server.with_state(|state, now| state.check_open(owner, Some(attributes.file), needed, now))?;
         if cut {
             cx.will_change(directory.volume)?;
+            changed = true;
         }
     } else if existing.is_none() {
+        cx.server.with_state(|state, now| state.check_open(owner, None, share, now))?;
         cx.will_change(directory.volume)?;
+        changed = true;
     }
     let opened = cx.transaction(directory.volume).await?.open_create(directory, name, how, &set).await?;
     let repeated = matches!(how, OpenCreate::Exclusive(_));
     Ok(Found {
         created: opened.created || repeated && caller.uid == opened.attributes.uid,
+        changed,
         by_handle: false,
         change: ChangeInfo { atomic: true, before: opened.change.before, after: opened.change.after },
         attributes_set: if opened.created || existing.is_some() { applied } else { Bitmap::EMPTY },
@@ -190,7 +209,7 @@ fn check_access(attributes: &Attributes, caller: &Caller, share: Share) -> Resul
 
 /// The state. The file is referenced before the transaction commits: if it was removed before that, the commit
 /// fails.
-async fn grant(
+fn grant(
     cx: &mut Compound<'_>,
     args: &OpenArgs,
     share: Share,
@@ -202,10 +221,7 @@ async fn grant(
     let file_system = cx.file_system(file.volume)?;
     let server = cx.server;
     let undo = &mut cx.undo;
-    let id = server
-        .with_state(|state, now| state.open(&request, || file_system.reference(file), now, undo))
-        .await?;
-    Ok(id)
+    server.with_state(|state, now| state.open(&request, || file_system.reference(file), now, undo))
 }
 
 /// Nothing is delegated. A client that said what it wants is told so (§18.16.3).

@@ -12,7 +12,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &ReadArgs) -> Result<ReadOk
     /// Number, status, `eof` and the length.
     const HEAD: usize = 16;
     let file = cx.current_file(NfsStatus::IsDir)?;
-    let mut authority = cx.authority(args.state_id, file, false).await?;
+    let mut authority = cx.authority(args.state_id, file, false)?;
     let room = cx.room().saturating_sub(HEAD) & !3;
     let count = args.count.min(u32::try_from(room).unwrap_or(u32::MAX));
     let caller = cx.caller(file.volume)?;

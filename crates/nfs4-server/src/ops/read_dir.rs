@@ -131,7 +131,7 @@ async fn root_directory(
     match read.await {
         Ok(values) => Ok(values),
         Err(Failure::Status(status)) => Err(status),
-        Err(Failure::Conflict | Failure::OtherVolume) => Err(NfsStatus::Delay),
+        Err(_) => Err(NfsStatus::Delay),
     }
 }
 

@@ -4,10 +4,11 @@ use nfs4::bits::create_session;
 use nfs4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, CallbackSecParms, ChannelAttrs,
     ChannelDirFromClient, ChannelDirFromServer, CreateSessionArgs, CreateSessionOk, DestroyClientIdArgs,
-    DestroySessionArgs, NfsStatus, ReclaimCompleteArgs,
+    DestroySessionArgs, NfsStatus, ReclaimCompleteArgs, SessionId,
 };
 
 use crate::compound::Compound;
+use crate::failure::Failure;
 use crate::shared::records_failed;
 use crate::state::{Channel, CreateSession};
 
@@ -39,25 +40,27 @@ fn to_wire(channel: &Channel) -> ChannelAttrs {
 }
 
 /// CREATE_SESSION. The reply cache does not survive a restart, and there is no RDMA.
-pub(super) async fn create(
-    cx: &mut Compound<'_>,
-    args: &CreateSessionArgs,
-) -> Result<CreateSessionOk, NfsStatus> {
+pub(super) fn create(cx: &mut Compound<'_>, args: &CreateSessionArgs) -> Result<CreateSessionOk, Failure> {
     let known = create_session::PERSIST | create_session::CONN_BACK_CHAN | create_session::CONN_RDMA;
     if args.flags & !known != 0 {
-        return Err(NfsStatus::Inval);
+        return Err(NfsStatus::Inval.into());
     }
     let back = args.flags & create_session::CONN_BACK_CHAN != 0 && can_call_back(&args.callback_security);
+    // What nobody can guess nobody else can use (RFC 8881 §2.10.2).
+    let mut session = SessionId([0; 16]);
+    cx.server.environment.entropy.fill(&mut session.0);
     let request = CreateSession {
+        session,
         client: args.client,
         sequence: args.sequence_id,
         principal: cx.requester.principal,
+        connection: cx.connection,
         fore: from_wire(&args.fore_channel),
         back: from_wire(&args.back_channel),
-        back_channel: back.then_some(cx.connection),
+        back_channel: back,
         callback_program: args.callback_program,
     };
-    let grant = cx.server.with_state(|state, now| state.create_session(&request, now)).await?;
+    let grant = cx.server.with_state(|state, now| state.create_session(&request, now))?;
     Ok(CreateSessionOk {
         session: grant.session,
         sequence_id: grant.sequence,
@@ -94,7 +97,7 @@ pub(super) fn backchannel_ctl(cx: &mut Compound<'_>, args: &BackchannelCtlArgs) 
 
 /// DESTROY_SESSION.
 pub(super) fn destroy(cx: &mut Compound<'_>, args: &DestroySessionArgs) -> Result<(), NfsStatus> {
-    cx.server.state.lock().destroy_session(args.session)
+    cx.server.state.lock().destroy_session(args.session, cx.requester.principal, cx.connection)
 }
 
 /// DESTROY_CLIENTID. The record goes last: a crash in between only makes the next grace period longer.
@@ -102,7 +105,7 @@ pub(super) async fn destroy_client(
     cx: &mut Compound<'_>,
     args: &DestroyClientIdArgs,
 ) -> Result<(), NfsStatus> {
-    let owner = cx.server.state.lock().destroy_client(args.client)?;
+    let owner = cx.server.state.lock().destroy_client(args.client, cx.requester.principal)?;
     match owner {
         Some(owner) => cx.server.records.remove(&owner).await.map_err(records_failed),
         None => Ok(()),

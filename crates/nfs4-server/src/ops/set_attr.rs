@@ -19,7 +19,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bit
     };
     let change = to_change(wanted, mode)?;
     let authority = match change.attributes.size {
-        Some(_) => cx.authority(args.state_id, file, true).await?,
+        Some(_) => cx.authority(args.state_id, file, true)?,
         None => Authority::Checked,
     };
     cx.transaction(file.volume).await?;

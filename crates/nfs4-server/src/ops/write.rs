@@ -14,7 +14,7 @@ const SHARED_BUFFER: usize = 16 << 10;
 /// Writes a slice of the request, copied only if it is small.
 pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteOk, Failure> {
     let file = cx.current_file(NfsStatus::IsDir)?;
-    let authority = cx.authority(args.state_id, file, true).await?;
+    let authority = cx.authority(args.state_id, file, true)?;
     let verifier = Verifier(cx.file_system(file.volume)?.write_verifier());
     let data = if args.data.len() < SHARED_BUFFER { Bytes::copy_from_slice(&args.data) } else { args.data };
     let count = data.len() as u32;

@@ -68,8 +68,15 @@ impl State {
     }
 
     /// DESTROY_CLIENTID (RFC 8881 §18.50). Returns the owner whose record is to be removed, if there may be one.
-    pub fn destroy_client(&mut self, id: ClientId) -> Result<Option<Arc<[u8]>>, NfsStatus> {
+    pub fn destroy_client(
+        &mut self,
+        id: ClientId,
+        principal: Principal,
+    ) -> Result<Option<Arc<[u8]>>, NfsStatus> {
         let client = self.client(id)?;
+        if client.principal != principal {
+            return Err(NfsStatus::WrongCred);
+        }
         if !client.sessions.is_empty() || !client.holds_nothing() {
             return Err(NfsStatus::ClientIdBusy);
         }

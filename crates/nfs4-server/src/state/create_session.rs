@@ -18,13 +18,17 @@ const SMALLEST_CACHED: u32 = 256;
 /// The arguments that matter for state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreateSession {
+    /// The id of the session, if one is made: random.
+    pub session: SessionId,
     pub client: ClientId,
     pub sequence: u32,
     pub principal: Principal,
+    /// The connection that this came on, which becomes one of the session's (§18.36.3).
+    pub connection: ConnectionId,
     pub fore: Channel,
     pub back: Channel,
-    /// The connection to use as back channel, if the client wants that (`CREATE_SESSION4_FLAG_CONN_BACK_CHAN`).
-    pub back_channel: Option<ConnectionId>,
+    /// Whether to call back on that connection (`CREATE_SESSION4_FLAG_CONN_BACK_CHAN`).
+    pub back_channel: bool,
     /// RPC program for callbacks.
     pub callback_program: u32,
 }
@@ -49,17 +53,22 @@ impl State {
     ) -> Result<SessionGrant, Refusal> {
         // Phase 1: the client's record.
         let client = self.client(request.client)?;
+        // §2.4.3: a client id is its principal's. Before the next phase, which would tell him the session.
+        if client.confirmed && client.principal != request.principal {
+            return Err(NfsStatus::WrongCred.into());
+        }
 
-        // Phase 2: the sequence.
-        if request.sequence == client.create_sequence {
-            return match &client.create_result {
-                Some(result) => result.map_err(Refusal::Status),
-                None => Err(NfsStatus::SeqMisordered.into()),
-            };
+        // Phase 2: the sequence. A refusal made nothing, so its number may be used again; clients do not agree on
+        // whether it has to be.
+        let is_next = request.sequence == client.create_sequence.wrapping_add(1);
+        match client.create_result {
+            Some(Ok(grant)) if request.sequence == client.create_sequence => return Ok(grant),
+            Some(Err(_)) if request.sequence == client.create_sequence => {}
+            _ if is_next => {}
+            _ => return Err(NfsStatus::SeqMisordered.into()),
         }
-        if request.sequence != client.create_sequence.wrapping_add(1) {
-            return Err(NfsStatus::SeqMisordered.into());
-        }
+
+        self.make_room_for_session(request, now)?;
 
         // Phase 3: confirmation.
         let owner = client.owner.clone();
@@ -73,7 +82,7 @@ impl State {
             }
         }
 
-        // Phase 4: the session. A refusal is remembered like a success.
+        // Phase 4: the session.
         let result = self.grant_session(request);
         let client = self.client_mut(request.client)?;
         client.create_sequence = request.sequence;
@@ -85,24 +94,37 @@ impl State {
         result.map_err(Refusal::Status)
     }
 
+    /// When most of the memory for reply caches is given away, silent clients make room before a session gets less
+    /// than it asks for.
+    fn make_room_for_session(&self, request: &CreateSession, now: Duration) -> Result<(), Refusal> {
+        let limits = &self.config.limits;
+        let slots = |left| negotiate_fore(&request.fore, left, limits).map_or(0, |channel| channel.slots);
+        let left = self.reply_cache_left();
+        if left < limits.reply_cache_bytes / 2
+            && slots(left) < slots(limits.reply_cache_bytes)
+            && let Some(silent) =
+                self.longest_expired(now, |other| other.id != request.client && !other.sessions.is_empty())
+        {
+            return Err(Refusal::Expired(silent));
+        }
+        Ok(())
+    }
+
+    fn reply_cache_left(&self) -> u64 {
+        self.config.limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes)
+    }
+
     fn grant_session(&mut self, request: &CreateSession) -> Result<SessionGrant, NfsStatus> {
         let limits = self.config.limits;
         if self.client(request.client)?.sessions.len() >= limits.sessions_per_client {
             return Err(NfsStatus::NoSpc);
         }
-        let fore = negotiate_fore(
-            &request.fore,
-            limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes),
-            &limits,
-        )?;
+        let fore = negotiate_fore(&request.fore, self.reply_cache_left(), &limits)?;
         let back = negotiate_back(&request.back)?;
-
-        let mut id = [0; 16];
-        id[..4].copy_from_slice(&self.config.instance.to_be_bytes());
-        id[4..12].copy_from_slice(&request.client.0.to_be_bytes());
-        // The counter keeps ids of one instance apart as long as a session that is 2^32 ids old is gone.
-        id[12..].copy_from_slice(&(self.issue() as u32).to_be_bytes());
-        let session = SessionId(id);
+        let session = request.session;
+        if self.sessions.contains_key(&session) {
+            return Err(NfsStatus::ServerFault);
+        }
 
         self.reply_cache_bytes += fore.cache_bytes();
         self.sessions.insert(
@@ -112,8 +134,9 @@ impl State {
                 slots: SlotTable::new(fore.slots),
                 fore,
                 back,
-                wants_back_channel: request.back_channel.is_some(),
-                back_channels: request.back_channel.into_iter().collect(),
+                connections: vec![request.connection],
+                wants_back_channel: request.back_channel,
+                back_channels: request.back_channel.then_some(request.connection).into_iter().collect(),
                 callback_program: request.callback_program,
             },
         );
@@ -123,7 +146,7 @@ impl State {
             sequence: request.sequence,
             fore,
             back,
-            back_channel: request.back_channel.is_some(),
+            back_channel: request.back_channel,
         })
     }
 }

@@ -74,7 +74,7 @@ impl State {
             self.drop_client(stale);
         }
         if self.clients.len() >= self.config.limits.clients {
-            return match self.longest_expired(now) {
+            return match self.longest_expired(now, |_| true) {
                 Some(id) => Err(Refusal::Expired(id)),
                 None => Err(NfsStatus::Delay.into()),
             };

@@ -1,20 +1,21 @@
 //! The end of clients: leases that ran out (RFC 8881 §8.3, §8.4.3).
 //!
-//! An expired client keeps what it has until somebody else wants it, or for the courtesy time; it then loses
-//! everything at once, and finds out by `NFS4ERR_BADSESSION`.
+//! An expired client keeps what it has, its sessions and a place among the clients too, until somebody else wants
+//! that, or for the courtesy time; it then loses everything at once, and finds out by `NFS4ERR_BADSESSION`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs4::ClientId;
+use nfs4::{ClientId, NfsStatus};
 
-use super::{Held, State};
+use super::client::Client;
+use super::{Held, Refusal, State};
 
 impl State {
     /// Clients to forget now.
     pub fn overdue(&self, now: Duration) -> Vec<ClientId> {
         let overdue = self.clients.values().filter(|client| {
-            let keep = if client.holds_nothing() { Duration::ZERO } else { self.config.courtesy };
+            let keep = if client.confirmed { self.config.courtesy } else { Duration::ZERO };
             now > client.renewed + self.config.lease + keep && self.is_expired(client.id, now)
         });
         overdue.map(|client| client.id).collect()
@@ -46,8 +47,22 @@ impl State {
         self.grace.end();
     }
 
-    pub(super) fn longest_expired(&self, now: Duration) -> Option<ClientId> {
-        let expired = self.clients.values().filter(|client| self.is_expired(client.id, now));
+    /// Why something is not granted for which there is no room: an expired client that holds state makes some.
+    pub(super) fn no_room(&self, now: Duration) -> Refusal {
+        match self.longest_expired(now, |client| !client.holds_nothing()) {
+            Some(client) => Refusal::Expired(client),
+            None => NfsStatus::Delay.into(),
+        }
+    }
+
+    /// The expired client that has been silent for the longest time among those that `choose` chooses.
+    pub(super) fn longest_expired(
+        &self,
+        now: Duration,
+        choose: impl Fn(&Client) -> bool,
+    ) -> Option<ClientId> {
+        let expired =
+            self.clients.values().filter(|client| choose(client) && self.is_expired(client.id, now));
         expired.min_by_key(|client| (client.renewed, client.id)).map(|client| client.id)
     }
 

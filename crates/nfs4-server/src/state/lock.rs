@@ -79,16 +79,17 @@ impl State {
         }
         // One LOCK can split a range into three.
         if !self.has_room_for_ranges(file, 2) {
-            return Err(NfsStatus::Delay.into());
+            return Err(self.no_room(now));
         }
         let other = match known {
             Some(other) => other,
             None => {
                 let (holder, limits) = (self.client(client)?, &self.config.limits);
-                if holder.held.len() - holder.opens >= limits.lock_owners_per_client
-                    || self.held.len() >= limits.states
-                {
+                if holder.held.len() - holder.opens >= limits.lock_owners_per_client {
                     return Err(NfsStatus::Delay.into());
+                }
+                if self.held.len() >= limits.states {
+                    return Err(self.no_room(now));
                 }
                 let other = self.new_other();
                 self.insert_lock_state(other, LockState { owner: owner.clone(), file, open, seqid: 0 });

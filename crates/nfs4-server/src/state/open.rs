@@ -118,8 +118,7 @@ impl State {
         }
     }
 
-    /// Whether `share` is compatible with what others have open; changes nothing, so it can be asked before a
-    /// file is touched. `owner` is whose own open does not count.
+    /// Whether `share` is compatible with what others have open. `owner` is whose own open does not count.
     pub fn check_share(
         &self,
         owner: Option<(ClientId, &[u8])>,
@@ -140,6 +139,33 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Whether an OPEN of `owner` would find nothing in its way; changes nothing, so it can be asked before a file is
+    /// made or cut. `file` is `None` if the file does not exist yet.
+    pub fn check_open(
+        &self,
+        (client, owner): (ClientId, &[u8]),
+        file: Option<FileId>,
+        share: Share,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        if let Some(file) = file {
+            self.check_share(Some((client, owner)), file, share, now)?;
+            if self.find_open(client, owner, file).is_some() {
+                return Ok(());
+            }
+        }
+        self.check_room(client, now)
+    }
+
+    /// Whether the client may have one more open.
+    fn check_room(&self, client: ClientId, now: Duration) -> Result<(), Refusal> {
+        let limits = &self.config.limits;
+        if self.client(client)?.opens >= limits.opens_per_client {
+            return Err(NfsStatus::Delay.into());
+        }
+        if self.held.len() >= limits.states { Err(self.no_room(now)) } else { Ok(()) }
     }
 
     /// Grants an OPEN: new state, or more of what the open-owner has already (RFC 8881 §9.11). The file must
@@ -167,10 +193,7 @@ impl State {
             undo.push(Undo::Reshared { other, before, seqid: open.seqid });
             return Ok(StateId { seqid: open.seqid, other });
         }
-        let limits = &self.config.limits;
-        if self.client(request.client)?.opens >= limits.opens_per_client || self.held.len() >= limits.states {
-            return Err(NfsStatus::Delay.into());
-        }
+        self.check_room(request.client, now)?;
         let other = self.new_other();
         self.insert_open(
             other,

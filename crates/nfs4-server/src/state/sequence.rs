@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nfs4::{ClientId, NfsStatus, SessionId};
+use onc_rpc::ConnectionId;
 
 use super::State;
 use super::session::Channel;
@@ -17,6 +18,7 @@ const CB_PATH_DOWN_SESSION: u32 = 0x200;
 /// The arguments, and the size of the whole compound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequence {
+    pub connection: ConnectionId,
     pub session: SessionId,
     pub slot: u32,
     pub sequence: u32,
@@ -25,6 +27,10 @@ pub(crate) struct Sequence {
     pub operations: usize,
     /// Bytes of the request, RPC header included.
     pub request_bytes: usize,
+    /// Bytes of a reply with the result of SEQUENCE alone, RPC header included.
+    pub reply_bytes: usize,
+    /// Whether the client wants the reply kept.
+    pub cache_this: bool,
 }
 
 /// What the result of SEQUENCE tells the client.
@@ -50,14 +56,21 @@ impl State {
     pub fn enter(&mut self, request: &Sequence, now: Duration) -> Result<Entered, NfsStatus> {
         let session = self.sessions.get_mut(&request.session).ok_or(NfsStatus::BadSession)?;
         let channel = session.fore;
-        // These two leave the slot as it is (§18.46.3, the errors that do not bump the sequence).
+        // These leave the slot as it is, as every error of SEQUENCE does (§18.46.3).
         if request.request_bytes > channel.max_request as usize {
             return Err(NfsStatus::ReqTooBig);
         }
         if request.operations > channel.operations as usize {
             return Err(NfsStatus::TooManyOps);
         }
+        if request.reply_bytes > channel.max_response as usize {
+            return Err(NfsStatus::RepTooBig);
+        }
+        if request.cache_this && request.reply_bytes > channel.max_response_cached as usize {
+            return Err(NfsStatus::RepTooBigToCache);
+        }
         let admission = session.slots.admit(request.slot, request.sequence, request.digest)?;
+        session.came_on(request.connection);
         let client = session.client;
         let status = SequenceStatus { highest_slot: session.slots.highest(), flags: 0 };
         let status = SequenceStatus { flags: self.status_flags(request.session, client), ..status };

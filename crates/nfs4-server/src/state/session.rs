@@ -3,8 +3,8 @@
 use nfs4::{ClientId, NfsStatus, SessionId};
 use onc_rpc::ConnectionId;
 
-use super::State;
 use super::slot_table::SlotTable;
+use super::{Principal, State};
 
 /// Limits of one direction of a session (`channel_attrs4`, RFC 8881 §18.36.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) struct Session {
     #[allow(dead_code)] // read by the first feature that calls back
     pub back: Channel,
     pub slots: SlotTable,
+    /// Connections that requests came on (§2.10.3.1).
+    pub connections: Vec<ConnectionId>,
     /// Whether the client asked for a back channel when it made the session.
     pub wants_back_channel: bool,
     /// Connections that callbacks may use, oldest first.
@@ -30,8 +32,24 @@ pub(super) struct Session {
     pub callback_program: u32,
 }
 
-/// Connections kept per session; later ones replace the oldest.
-const MAX_BACK_CHANNELS: usize = 64;
+/// Connections kept per session, for callbacks and in all; later ones replace the oldest.
+const MAX_CONNECTIONS: usize = 64;
+
+impl Session {
+    /// A request came on this connection: without state protection that makes it one of the session (§2.10.3.1).
+    pub fn came_on(&mut self, connection: ConnectionId) {
+        if !self.connections.contains(&connection) {
+            keep(&mut self.connections, connection);
+        }
+    }
+}
+
+fn keep(connections: &mut Vec<ConnectionId>, connection: ConnectionId) {
+    if connections.len() == MAX_CONNECTIONS {
+        connections.remove(0);
+    }
+    connections.push(connection);
+}
 
 impl State {
     /// BIND_CONN_TO_SESSION (RFC 8881 §18.34); `back` asks for callbacks on this connection. Without state
@@ -43,12 +61,10 @@ impl State {
         back: bool,
     ) -> Result<(), NfsStatus> {
         let session = self.sessions.get_mut(&id).ok_or(NfsStatus::BadSession)?;
+        session.came_on(connection);
         session.back_channels.retain(|bound| *bound != connection);
         if back {
-            if session.back_channels.len() == MAX_BACK_CHANNELS {
-                session.back_channels.remove(0);
-            }
-            session.back_channels.push(connection);
+            keep(&mut session.back_channels, connection);
             session.wants_back_channel = true;
         }
         Ok(())
@@ -63,15 +79,25 @@ impl State {
     /// A connection is gone; no callback will be sent on it.
     pub fn connection_lost(&mut self, connection: ConnectionId) {
         for session in self.sessions.values_mut() {
+            session.connections.retain(|bound| *bound != connection);
             session.back_channels.retain(|bound| *bound != connection);
         }
     }
 
-    /// DESTROY_SESSION (RFC 8881 §18.37). `within` is the session of the compound's own SEQUENCE. Requests of
-    /// other slots run to their end; their replies are no longer kept.
-    pub fn destroy_session(&mut self, id: SessionId) -> Result<(), NfsStatus> {
-        if !self.sessions.contains_key(&id) {
-            return Err(NfsStatus::BadSession);
+    /// DESTROY_SESSION (RFC 8881 §18.37): by the principal of the client id, on a connection of the session.
+    /// Requests of other slots run to their end; their replies are no longer kept.
+    pub fn destroy_session(
+        &mut self,
+        id: SessionId,
+        principal: Principal,
+        connection: ConnectionId,
+    ) -> Result<(), NfsStatus> {
+        let session = self.sessions.get(&id).ok_or(NfsStatus::BadSession)?;
+        if self.client(session.client)?.principal != principal {
+            return Err(NfsStatus::WrongCred);
+        }
+        if !session.connections.contains(&connection) {
+            return Err(NfsStatus::ConnNotBoundToSession);
         }
         self.drop_session(id);
         Ok(())

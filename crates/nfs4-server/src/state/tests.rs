@@ -20,11 +20,14 @@ use crate::Limits;
 
 const LEASE: Duration = Duration::from_secs(90);
 const COURTESY: Duration = Duration::from_secs(1000);
+/// The one that sessions are made on.
+const CONNECTION: ConnectionId = ConnectionId(1);
 const USER: Principal = Principal::Unix(1000);
 
 /// A state machine with a clock of its own and short ways to call it.
 struct World {
     state: State,
+    sessions: u8,
     now: Duration,
     undo: UndoLog,
 }
@@ -37,7 +40,7 @@ fn world_with(limits: Limits, known: &[&str]) -> World {
     let config = StateConfig { lease: LEASE, courtesy: COURTESY, instance: 7, limits };
     let known = known.iter().map(|owner| owner.as_bytes().into());
     let grace = Grace::new(known, Duration::ZERO, LEASE);
-    World { state: State::new(config, grace), now: Duration::ZERO, undo: UndoLog::default() }
+    World { state: State::new(config, grace), sessions: 0, now: Duration::ZERO, undo: UndoLog::default() }
 }
 
 fn file(number: u128) -> FileId {
@@ -80,13 +83,16 @@ impl World {
         sequence: u32,
         principal: Principal,
     ) -> Result<create_session::SessionGrant, Refusal> {
+        self.sessions += 1;
         let request = CreateSession {
+            session: SessionId([self.sessions; 16]),
             client,
             sequence,
             principal,
             fore: channel(),
             back: channel(),
-            back_channel: Some(ConnectionId(1)),
+            connection: CONNECTION,
+            back_channel: true,
             callback_program: 0x4000_0000,
         };
         self.state.create_session(&request, self.now)
@@ -107,8 +113,27 @@ impl World {
     }
 
     fn enter(&mut self, session: SessionId, slot: u32, sequence: u32) -> Result<Entered, NfsStatus> {
-        let request =
-            Sequence { session, slot, sequence, digest: [0; 16], operations: 2, request_bytes: 100 };
+        self.enter_on(CONNECTION, session, slot, sequence)
+    }
+
+    fn enter_on(
+        &mut self,
+        connection: ConnectionId,
+        session: SessionId,
+        slot: u32,
+        sequence: u32,
+    ) -> Result<Entered, NfsStatus> {
+        let request = Sequence {
+            connection,
+            session,
+            slot,
+            sequence,
+            digest: 0,
+            operations: 2,
+            request_bytes: 100,
+            reply_bytes: 100,
+            cache_this: false,
+        };
         self.state.enter(&request, self.now)
     }
 

@@ -13,11 +13,21 @@ use file_system::{
 };
 use ids::VolumeId;
 use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 /// Wraps a file system. While a counter is above zero, what it names ends in a conflict and counts it down.
 pub struct Conflicting {
     inner: Arc<MemoryFileSystem>,
     counters: Arc<Counters>,
+    /// Locked by the one exclusive transaction.
+    alone: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Holds up one OPEN just before it makes or cuts its file.
+#[derive(Default)]
+pub struct Gate {
+    pub reached: Notify,
+    pub open: Notify,
 }
 
 #[derive(Default)]
@@ -31,11 +41,12 @@ struct Counters {
     modes: Mutex<Vec<Mode>>,
     committed: Mutex<Vec<CommitMode>>,
     syncs: AtomicU32,
+    gate: Mutex<Option<Arc<Gate>>>,
 }
 
 impl Conflicting {
     pub fn new(inner: Arc<MemoryFileSystem>) -> Conflicting {
-        Conflicting { inner, counters: Arc::default() }
+        Conflicting { inner, counters: Arc::default(), alone: Arc::default() }
     }
 
     pub fn refuse_commits(&self, count: u32) {
@@ -44,6 +55,18 @@ impl Conflicting {
 
     pub fn refuse_attributes(&self, count: u32) {
         self.counters.attributes.store(count, Ordering::SeqCst);
+    }
+
+    /// Holds up the next OPEN that makes or cuts a file.
+    pub fn hold_next_open(&self) -> Arc<Gate> {
+        let gate = Arc::new(Gate::default());
+        *self.counters.gate.lock() = Some(gate.clone());
+        gate
+    }
+
+    /// What an exclusive transaction keeps locked.
+    pub fn alone(&self) -> Arc<tokio::sync::Mutex<()>> {
+        self.alone.clone()
     }
 
     /// Makes the next commit end with an I/O error.
@@ -78,8 +101,12 @@ impl FileSystem for Conflicting {
 
     async fn begin(&self, caller: &Caller, mode: Mode) -> FsResult<Box<dyn Transaction>> {
         self.counters.modes.lock().push(mode);
+        let alone = match mode {
+            Mode::Optimistic => None,
+            Mode::Exclusive => Some(self.alone.clone().lock_owned().await),
+        };
         let inner = self.inner.begin(caller, mode).await?;
-        Ok(Box::new(ConflictingTransaction { inner, counters: self.counters.clone() }))
+        Ok(Box::new(ConflictingTransaction { inner, counters: self.counters.clone(), _alone: alone }))
     }
 
     fn reference(&self, file: FileId) -> OpenReference {
@@ -99,6 +126,7 @@ impl FileSystem for Conflicting {
 struct ConflictingTransaction {
     inner: Box<dyn Transaction>,
     counters: Arc<Counters>,
+    _alone: Option<OwnedMutexGuard<()>>,
 }
 
 #[async_trait]
@@ -161,6 +189,11 @@ impl Transaction for ConflictingTransaction {
         how: OpenCreate,
         set: &SetAttributes,
     ) -> FsResult<Opened> {
+        let gate = self.counters.gate.lock().take();
+        if let Some(gate) = gate {
+            gate.reached.notify_one();
+            gate.open.notified().await;
+        }
         self.inner.open_create(at, name, how, set).await
     }
 

@@ -1,7 +1,8 @@
 //! A request is executed once however often it arrives (RFC 8881 §2.10.6, `N14`).
 
-use nfs4::{CompoundRes, CreateType, NfsArgOp, NfsResOp, NfsStatus};
-use nfs4_client::operations::{create, put_handle, remove};
+use bytes::Bytes;
+use nfs4::{CompoundRes, CreateType, NfsArgOp, NfsResOp, NfsStatus, StableHow};
+use nfs4_client::operations::{create, put_handle, remove, write};
 
 use crate::harness::{World, home, statuses};
 
@@ -55,6 +56,27 @@ async fn a_retry_of_what_was_not_kept_and_a_false_retry_are_named_so() {
     let other = [put_handle(&root), remove("x")];
     let reply = session.send(sequence, &other).await.unwrap();
     assert_eq!((reply.status, reply.results.len()), (NfsStatus::SeqFalseRetry, 1));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_write_that_differs_in_its_last_byte_is_no_retry() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let root = home(&session).await;
+    let file = session.create(&root, "f", 0o644).await.unwrap();
+    let slot = session.slot().await.unwrap();
+    let send = async |last: u8| {
+        let mut data = vec![0; 100_000];
+        data.push(last);
+        let request =
+            [put_handle(&file.handle), write(file.state_id, 0, StableHow::FileSync, Bytes::from(data))];
+        session.send(slot.arguments(true), &request).await.unwrap().status
+    };
+    assert_eq!(send(1).await, NfsStatus::Ok);
+    assert_eq!(send(1).await, NfsStatus::Ok, "a retry");
+    assert_eq!(send(2).await, NfsStatus::SeqFalseRetry);
     running.stop().await;
 }
 

@@ -11,7 +11,7 @@ use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes
 use ids::{Timestamp, VolumeId};
 use nfs4::{FileHandle, NfsArgOp, NfsResOp, NfsStatus};
 use nfs4_client::{ClientError, Config, Session};
-use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+use nfs4_server::{ClientRecords, Export, Limits, MemoryClientRecords, Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -55,7 +55,7 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub home: Arc<Conflicting>,
     pub other: Arc<MemoryFileSystem>,
-    pub records: Arc<MemoryClientRecords>,
+    pub records: Arc<dyn ClientRecords>,
     pub limits: Limits,
 }
 

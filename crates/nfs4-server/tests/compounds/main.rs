@@ -5,6 +5,7 @@
 mod conflicting;
 mod conflicts;
 mod durability;
+mod evictions;
 mod exactly_once;
 mod exports;
 mod harness;
@@ -14,5 +15,6 @@ mod locking;
 mod names;
 mod opens;
 mod order;
+mod principals;
 mod pseudo_root;
 mod restarts;

@@ -10,7 +10,6 @@ use nfs4::{
 };
 use nfs4_client::operations::{get_attributes, owner, put_handle, read};
 use nfs4_client::{Config, Session};
-use nfs4_server::ClientRecords;
 
 use crate::harness::{LEASE, Running, World, home, outcome, status};
 

@@ -48,7 +48,7 @@ fn exchange_id_follows_the_nine_cases() {
 fn another_principal_takes_over_what_its_owner_has_left_behind() {
     let mut world = world();
     let (old, session) = world.connect("a");
-    world.state.destroy_session(session).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION).unwrap();
     assert_ne!(world.exchange("a", 1, Principal::Nobody, false).unwrap().client, old);
 
     let (old, _) = world.connect("b");
@@ -74,16 +74,18 @@ fn the_number_of_clients_is_bounded_and_the_longest_silent_one_goes_first() {
 fn destroy_clientid_wants_no_sessions_and_no_state() {
     let mut world = world();
     let (client, session) = world.connect("a");
-    assert_eq!(world.state.destroy_client(client), Err(NfsStatus::ClientIdBusy));
+    assert_eq!(world.state.destroy_client(client, USER), Err(NfsStatus::ClientIdBusy));
     world.state.reclaim_complete(client).unwrap();
     let open = world.open(client, "o", 1, Share::READ, 0).unwrap();
-    world.state.destroy_session(session).unwrap();
-    assert_eq!(world.state.destroy_client(client), Err(NfsStatus::ClientIdBusy));
+    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    assert_eq!(world.state.destroy_client(client, USER), Err(NfsStatus::ClientIdBusy));
     world.state.close(client, &open, file(1), &mut world.undo).unwrap();
-    assert_eq!(world.state.destroy_client(client).unwrap().as_deref(), Some(&b"a"[..]));
-    assert_eq!(world.state.destroy_client(client), Err(NfsStatus::StaleClientId));
+    let stranger = Principal::Unix(1);
+    assert_eq!(world.state.destroy_client(client, stranger), Err(NfsStatus::WrongCred));
+    assert_eq!(world.state.destroy_client(client, USER).unwrap().as_deref(), Some(&b"a"[..]));
+    assert_eq!(world.state.destroy_client(client, USER), Err(NfsStatus::StaleClientId));
     let unconfirmed = world.exchange("b", 1, USER, false).unwrap().client;
-    assert_eq!(world.state.destroy_client(unconfirmed), Ok(None), "it never had a record");
+    assert_eq!(world.state.destroy_client(unconfirmed, USER), Ok(None), "it never had a record");
 }
 
 /// RFC 8881 §8.3, and courtesy beyond it.
@@ -101,17 +103,34 @@ fn an_expired_client_keeps_its_state_until_somebody_wants_it() {
     assert!(world.open(b, "o", 1, Share::WRITE, 0).is_ok());
 }
 
+/// A client that holds nothing has at least its session, which a program that rests for long wants to go on with.
 #[test]
-fn silent_clients_are_overdue_at_once_without_state_and_after_the_courtesy_with_it() {
+fn silent_clients_are_overdue_at_once_unconfirmed_and_after_the_courtesy_confirmed() {
     let mut world = world();
-    let (idle, holder) = (world.client("idle"), world.client("holder"));
-    world.open(holder, "o", 1, Share::READ, 0).unwrap();
+    let unconfirmed = world.exchange("new", 1, USER, false).unwrap().client;
+    let (idle, session) = world.connect("idle");
     assert_eq!(world.state.overdue(world.now), []);
     world.outlast_leases();
-    assert_eq!(world.state.overdue(world.now), [idle]);
-    assert!(world.state.forget(idle, world.now));
+    assert_eq!(world.state.overdue(world.now), [unconfirmed]);
+    assert!(world.state.forget(unconfirmed, world.now));
+    world.now += COURTESY - Duration::from_secs(2);
+    assert!(world.enter(session, 0, 1).is_ok(), "it goes on as if nothing had been");
+    world.state.leave(session, 0, None, world.now);
+    world.outlast_leases();
     world.now += COURTESY;
-    assert_eq!(world.state.overdue(world.now), [holder]);
+    assert_eq!(world.state.overdue(world.now), [idle]);
+}
+
+#[test]
+fn a_silent_client_makes_room_when_the_opens_of_all_are_at_their_limit() {
+    let mut world = world_with(Limits { states: 1, ..Limits::default() }, &[]);
+    let a = world.client("a");
+    world.now += Duration::from_secs(1);
+    let b = world.client("b");
+    world.open(a, "o", 1, Share::READ, 0).unwrap();
+    assert_eq!(refused(world.open(b, "o", 2, Share::READ, 0)), NfsStatus::Delay);
+    world.now += LEASE;
+    assert_eq!(world.open(b, "o", 2, Share::READ, 0), Err(Refusal::Expired(a)));
 }
 
 #[test]

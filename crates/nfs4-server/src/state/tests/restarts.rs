@@ -58,7 +58,7 @@ fn grace_ends_in_time_after_the_records_of_late_clients_are_gone() {
 fn a_known_client_that_leaves_for_good_is_not_waited_for() {
     let mut world = world_with(Limits::default(), &["a"]);
     let (a, session) = world.connect("a");
-    world.state.destroy_session(session).unwrap();
-    world.state.destroy_client(a).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    world.state.destroy_client(a, USER).unwrap();
     assert!(!world.state.census().in_grace);
 }

@@ -34,12 +34,14 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
         slots: u32::MAX,
     };
     let mut request = CreateSession {
+        session: SessionId([5; 16]),
+        connection: CONNECTION,
         client: client.client,
         sequence: client.sequence,
         principal: USER,
         fore: huge,
         back: huge,
-        back_channel: None,
+        back_channel: false,
         callback_program: 0,
     };
     let grant = world.state.create_session(&request, world.now).unwrap();
@@ -48,23 +50,44 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
     assert!(!grant.back_channel);
 
     request.sequence += 1;
+    request.session = SessionId([6; 16]);
     request.fore = channel();
     assert_eq!(world.state.create_session(&request, world.now).unwrap().fore, channel());
 
     request.sequence += 1;
     request.fore = Channel { max_response: 100, ..channel() };
     assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall);
-    request.fore = channel();
-    assert_eq!(
-        refused(world.state.create_session(&request, world.now)),
-        NfsStatus::TooSmall,
-        "refusals are kept"
-    );
 
     for back in [Channel { max_request: 10, ..channel() }, Channel { operations: 1, ..channel() }] {
         request.sequence += 1;
         request.back = back;
         assert_eq!(refused(world.state.create_session(&request, world.now)), NfsStatus::TooSmall, "{back:?}");
+    }
+}
+
+#[test]
+fn after_a_refusal_a_session_is_made_under_the_same_number_or_the_next() {
+    for step in [0, 1] {
+        let mut world = world();
+        let client = world.exchange("a", 1, USER, false).unwrap();
+        let refused_request = CreateSession {
+            session: SessionId([5; 16]),
+            connection: CONNECTION,
+            client: client.client,
+            sequence: client.sequence,
+            principal: USER,
+            fore: Channel { max_request: 10, ..channel() },
+            back: channel(),
+            back_channel: false,
+            callback_program: 0,
+        };
+        for _ in 0..2 {
+            let refusal = world.state.create_session(&refused_request, world.now);
+            assert_eq!(refused(refusal), NfsStatus::TooSmall);
+        }
+        let made = world.create_session_as(client.client, client.sequence + step, USER).unwrap();
+        let again = world.create_session_as(client.client, client.sequence + step, USER);
+        assert_eq!(again, Ok(made), "a retry");
     }
 }
 
@@ -79,7 +102,7 @@ fn reply_caches_are_bounded_over_all_sessions() {
     let further: Vec<u32> = (1..8).map(|sequence| create(sequence).unwrap().fore.slots).collect();
     assert_eq!(further, [2, 1, 1, 1, 1, 1, 1]);
     assert_eq!(refused(create(8)), NfsStatus::NoSpc);
-    world.state.destroy_session(first.session).unwrap();
+    world.state.destroy_session(first.session, USER, CONNECTION).unwrap();
     assert_eq!(world.create_session_as(client.client, client.sequence + 9, USER).unwrap().fore.slots, 1);
 }
 
@@ -88,13 +111,24 @@ fn reply_caches_are_bounded_over_all_sessions() {
 fn sequence_admits_what_the_session_allows() {
     let mut world = world();
     let (_, session) = world.connect("a");
-    let request =
-        Sequence { session, slot: 0, sequence: 1, digest: [0; 16], operations: 2, request_bytes: 100 };
+    let request = Sequence {
+        connection: CONNECTION,
+        session,
+        slot: 0,
+        sequence: 1,
+        digest: 0,
+        operations: 2,
+        request_bytes: 100,
+        reply_bytes: 100,
+        cache_this: false,
+    };
     let cases = [
-        (Sequence { session: SessionId([9; 16]), ..request }, NfsStatus::BadSession),
+        (Sequence { session: SessionId([99; 16]), ..request }, NfsStatus::BadSession),
         (Sequence { slot: 8, ..request }, NfsStatus::BadSlot),
         (Sequence { sequence: 2, ..request }, NfsStatus::SeqMisordered),
         (Sequence { operations: 17, ..request }, NfsStatus::TooManyOps),
+        (Sequence { reply_bytes: (1 << 20) + 1, ..request }, NfsStatus::RepTooBig),
+        (Sequence { reply_bytes: 4097, cache_this: true, ..request }, NfsStatus::RepTooBigToCache),
         (Sequence { request_bytes: (1 << 20) + 1, ..request }, NfsStatus::ReqTooBig),
     ];
     for (request, status) in cases {
@@ -137,7 +171,54 @@ fn a_destroyed_session_is_gone_even_for_the_request_that_is_running_in_it() {
     let mut world = world();
     let (_, session) = world.connect("a");
     world.enter(session, 0, 1).unwrap();
-    world.state.destroy_session(session).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION).unwrap();
     world.state.leave(session, 0, None, world.now);
-    assert_eq!(world.state.destroy_session(session), Err(NfsStatus::BadSession));
+    assert_eq!(world.state.destroy_session(session, USER, CONNECTION), Err(NfsStatus::BadSession));
+}
+
+/// RFC 8881 §2.10.3.1, §18.37.3.
+#[test]
+fn a_session_is_destroyed_by_its_principal_on_one_of_its_connections() {
+    let mut world = world();
+    let (_, session) = world.connect("a");
+    let (other, user) = (ConnectionId(2), Principal::Unix(1));
+    let destroy = |world: &mut World, who, on| world.state.destroy_session(session, who, on);
+    assert_eq!(destroy(&mut world, user, CONNECTION), Err(NfsStatus::WrongCred));
+    assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession));
+    world.enter_on(other, session, 0, 1).unwrap();
+    world.state.leave(session, 0, None, world.now);
+    world.state.connection_lost(other);
+    assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession), "it is lost");
+    world.state.bind_connection(session, other, false).unwrap();
+    assert_eq!(destroy(&mut world, USER, other), Ok(()));
+}
+
+/// RFC 8881 §2.4.3: nobody else makes sessions of a client, or learns of one by a replay.
+#[test]
+fn sessions_of_a_confirmed_client_are_made_by_its_principal() {
+    let mut world = world();
+    let client = world.exchange("a", 1, USER, false).unwrap();
+    world.create_session_as(client.client, client.sequence, USER).unwrap();
+    for sequence in [client.sequence, client.sequence + 1] {
+        let refusal = world.create_session_as(client.client, sequence, Principal::Unix(1));
+        assert_eq!(refused(refusal), NfsStatus::WrongCred);
+    }
+    assert!(world.create_session_as(client.client, client.sequence + 1, USER).is_ok());
+}
+
+#[test]
+fn a_silent_client_makes_room_before_a_session_gets_less_than_it_asks_for() {
+    let enough = 8 * 4096;
+    let mut world = world_with(Limits { reply_cache_bytes: 5 * enough, ..Limits::default() }, &[]);
+    let (first, _) = world.connect("a");
+    for owner in ["b", "c"] {
+        world.now += Duration::from_secs(1);
+        world.connect(owner);
+    }
+    let late = world.exchange("d", 1, USER, false).unwrap();
+    let create = |world: &mut World| world.create_session_as(late.client, late.sequence, USER);
+    world.now += LEASE - Duration::from_secs(1);
+    assert_eq!(create(&mut world), Err(Refusal::Expired(first)));
+    assert!(world.state.forget(first, world.now));
+    assert!(create(&mut world).is_ok());
 }
