@@ -9,7 +9,7 @@ use seal::{Padding, Suite};
 
 use crate::budget::Budget;
 use crate::target::Target;
-use crate::{CloudId, Fault, FragmentFault, Incident, IncidentSink, Limits, Outcome};
+use crate::{CloudId, CurrentVersions, Fault, FragmentFault, Incident, IncidentSink, Limits, Outcome};
 
 mod gather;
 mod load;
@@ -104,9 +104,19 @@ impl BlockStore {
         self.clouds.get(&target.placement.clouds()[usize::from(fragment)])
     }
 
-    /// Tells the sink of every fault that is a cloud's own, and returns those.
-    fn report(&self, target: &Target<'_>, faults: Vec<Fault>, outcome: Outcome) -> Vec<Fault> {
-        let bad: Vec<Fault> = faults.into_iter().filter(|fault| fault.what.needs_repair()).collect();
+    /// Tells the sink of every fault that is a cloud's own, and returns those; `None`, and not a word, when the
+    /// version was superseded meanwhile.
+    async fn report(
+        &self,
+        target: &Target<'_>,
+        faults: &[Fault],
+        outcome: Outcome,
+        versions: &(impl CurrentVersions + ?Sized),
+    ) -> Option<Vec<Fault>> {
+        let bad: Vec<Fault> = faults.iter().filter(|fault| fault.what.needs_repair()).cloned().collect();
+        if !bad.is_empty() && !versions.is_current(target.identity, target.seal).await {
+            return None;
+        }
         for Fault { fragment, cloud, what } in &bad {
             let identity = target.identity;
             let name = self.clouds.get(cloud).map_or_else(|| cloud.to_string().into(), |c| c.name().clone());
@@ -125,7 +135,7 @@ impl BlockStore {
                 times: 1,
             });
         }
-        bad
+        Some(bad)
     }
 }
 

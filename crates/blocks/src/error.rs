@@ -61,6 +61,12 @@ pub enum LoadError {
         /// Why it does not open.
         cause: OpenError,
     },
+    /// Fragments are missing, and rightly so: the version is not the current one any more. Look it up again.
+    #[error("{block}: superseded meanwhile; look for the current version")]
+    Superseded {
+        /// The block version.
+        block: Box<BlockIdentity>,
+    },
 }
 
 impl LoadError {
@@ -70,7 +76,7 @@ impl LoadError {
             LoadError::Unreadable { good, needed, faults, .. } => {
                 good + faults.iter().filter(|fault| !fault.what.needs_repair()).count() >= *needed
             }
-            LoadError::NotOpened { .. } => false,
+            LoadError::NotOpened { .. } | LoadError::Superseded { .. } => false,
         }
     }
 }

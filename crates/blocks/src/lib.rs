@@ -12,18 +12,20 @@
 //!
 //! # Freshness and the seal id
 //!
-//! The checksum of a fragment covers the 64 bytes `identity ‖ seal id` (big-endian) as its context (see crates
-//! `seal` and `disperse`). The [`SealId`] is the caller's: committed with the version, asked for by every load. It
-//! is there because a store may have to be repeated: after a failure or a crash the same version may be sealed
-//! again, with newer content. The fragments of the repetition have the same names and overwrite those of the
-//! first, but a cloud may have kept the first, or an upload that was given up may arrive late; and all of these
-//! verify for the identity alone. So **no pair of identity and seal id may ever be stored with two contents**. Two
-//! ways to see to that: a version number is burnt durably before every attempt (then the seal id may be constant);
-//! or it is burnt in memory, and the seal id is the number of starts of the node, which costs a metadata row nearly
-//! nothing. A fragment of an abandoned sealing then counts as bad, is reported, and is repaired like any other.
+//! The names of the fragments and their checksums cover `identity ‖ seal id` (see crates `seal` and `disperse`). The
+//! [`SealId`] is the caller's: committed with the version, asked for by every load. It is there because a store may
+//! have to be repeated: after a crash the same version may be sealed again, with newer content, while uploads of
+//! the dead process are still under way. Under another seal id they have other names and cannot replace anything;
+//! and what a cloud returns of them does not verify. So **no pair of identity and seal id may ever be stored with
+//! two contents**: a caller takes a random seal id at every start ([`SealId::random`]), and burns the version
+//! numbers of failed attempts in memory.
 //!
 //! When the same content is stored twice under the same pair, fragments of two sealings may get mixed: every one
 //! verifies, but together they do not open. `load` then looks for a set that does, and reports the others.
+//!
+//! A version that is superseded is deleted after a delay. Before a cloud is accused of a missing or bad fragment,
+//! [`CurrentVersions`] is asked whether the version is still current; if not, nothing is reported, and whoever
+//! cannot be served gets [`LoadError::Superseded`] and looks the version up again.
 //!
 //! # Degraded writes
 //!
@@ -42,20 +44,21 @@
 
 mod block_store;
 mod budget;
+mod current_versions;
 mod error;
 mod fault;
 mod incident;
 mod incident_log;
 mod limits;
 mod placement;
-mod seal_id;
 mod target;
 
 pub use block_store::{BlockStore, FragmentState, Loaded, Protection, Repaired, Stored};
+pub use current_versions::CurrentVersions;
 pub use error::{LoadError, StoreError};
 pub use fault::{Fault, FragmentFault};
 pub use incident::{Incident, IncidentSink, Outcome};
 pub use incident_log::{IncidentLog, IncidentLogLimits};
 pub use limits::Limits;
 pub use placement::{CloudId, InvalidPlacement, Placement};
-pub use seal_id::SealId;
+pub use seal::SealId;

@@ -8,6 +8,7 @@ use crate::{FragmentFault, Placement, SealId};
 /// One sealing of one block version, with what finds and proves its fragments.
 pub(crate) struct Target<'a> {
     pub identity: &'a BlockIdentity,
+    pub seal: SealId,
     pub placement: &'a Placement,
     names: NameKey,
     fragment_key: FragmentKey,
@@ -27,12 +28,12 @@ impl Target<'_> {
         context[..BlockIdentity::LEN].copy_from_slice(&identity.to_bytes());
         context[BlockIdentity::LEN..].copy_from_slice(&seal.0.to_be_bytes());
         let (names, fragment_key) = (key.name_key(), key.fragment_key());
-        Target { identity, placement, names, fragment_key, context }
+        Target { identity, seal, placement, names, fragment_key, context }
     }
 
     /// The object that holds a fragment.
     pub fn name_of(&self, fragment: u8) -> ObjectName {
-        let name = fragment_name(&self.names, self.identity, fragment, 0);
+        let name = fragment_name(&self.names, self.identity, fragment, self.seal);
         #[allow(clippy::expect_used)]
         ObjectName::new(&name).expect("fragment names are 40 characters of a-z and 2-7")
     }

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use ids::{BlockIndex, ObjectId, ObjectNumber, Version, VolumeId};
+use seal::SealId;
 
 /// A file of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,23 +47,34 @@ impl fmt::Display for FileKey {
     }
 }
 
-/// One block version: the key of a clean block.
+/// One sealing of a block version: what content it is, whatever else was ever stored under that version. A number
+/// comes back when the metadata did not keep it (a crash, an older copy); a seal id does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sealing {
+    /// Which version.
+    pub version: Version,
+    /// Which sealing of it.
+    pub seal: SealId,
+}
+
+/// The key of a clean block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BlockKey {
     pub file: FileKey,
     pub block: BlockIndex,
-    pub version: Version,
+    pub sealing: Sealing,
 }
 
 impl BlockKey {
-    /// Length of the encoding: file, block 8, version 8, big-endian.
-    pub const LEN: usize = FileKey::LEN + 16;
+    /// Length of the encoding: file, block 8, version 8, seal id 8, big-endian.
+    pub const LEN: usize = FileKey::LEN + 24;
 
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..FileKey::LEN].copy_from_slice(&self.file.to_bytes());
         out[FileKey::LEN..FileKey::LEN + 8].copy_from_slice(&self.block.0.to_be_bytes());
-        out[FileKey::LEN + 8..].copy_from_slice(&self.version.0.to_be_bytes());
+        out[FileKey::LEN + 8..FileKey::LEN + 16].copy_from_slice(&self.sealing.version.0.to_be_bytes());
+        out[FileKey::LEN + 16..].copy_from_slice(&self.sealing.seal.0.to_be_bytes());
         out
     }
 
@@ -77,7 +89,10 @@ impl BlockKey {
         BlockKey {
             file: FileKey::from_bytes(&file),
             block: BlockIndex(number(FileKey::LEN)),
-            version: Version(number(FileKey::LEN + 8)),
+            sealing: Sealing {
+                version: Version(number(FileKey::LEN + 8)),
+                seal: SealId(number(FileKey::LEN + 16)),
+            },
         }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use environment::Environment;
-use ids::{BlockIndex, BlockShift, Version, VolumeId};
+use ids::{BlockIndex, BlockShift, VolumeId};
 use journal::{Lsn, PayloadRef};
 use meta::{CommitObserver, PublishedAttachment, ReplayedAttachment};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use crate::stats::Stats;
 use crate::unread::Unread;
 use crate::{
     BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
-    ReadPlan, ReadRequest, Scope, Selection, StagedBlock, Stored, Usage,
+    ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Usage,
 };
 
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -121,10 +121,10 @@ impl Cache {
         file: FileKey,
         shift: BlockShift,
         block: BlockIndex,
-        version: Version,
+        sealing: Sealing,
         loader: &Arc<dyn BlockLoader>,
     ) -> Result<Bytes, CacheError> {
-        let key = BlockKey { file, block, version };
+        let key = BlockKey { file, block, sealing };
         let whole = 0..shift.bytes();
         let parts = match self.inner.clean.in_memory(key, whole.clone()) {
             Some(parts) => Some(parts),
@@ -138,16 +138,15 @@ impl Cache {
     }
 
     /// Takes a block version that is stored and about to be committed, into memory at first.
-    pub fn stage(&self, file: FileKey, block: BlockIndex, version: Version, content: Bytes) -> StagedBlock {
-        let block = BlockKey { file, block, version };
+    pub fn stage(&self, file: FileKey, block: BlockIndex, sealing: Sealing, content: Bytes) -> StagedBlock {
+        let block = BlockKey { file, block, sealing };
         self.inner.clean.insert_in_memory(block, content.clone());
         StagedBlock { clean: Arc::clone(&self.inner.clean), block, content: Some(content) }
     }
 
-    /// Takes a committed block version. Only when the transaction that
-    /// committed the version is durable: the disk tier outlives a crash, and the version number might be used again.
-    pub fn insert(&self, file: FileKey, block: BlockIndex, version: Version, content: Bytes) {
-        self.inner.clean.insert(BlockKey { file, block, version }, content);
+    /// Takes a committed block version.
+    pub fn insert(&self, file: FileKey, block: BlockIndex, sealing: Sealing, content: Bytes) {
+        self.inner.clean.insert(BlockKey { file, block, sealing }, content);
     }
 
     /// Brings a block into the cache unless it is there (`kurma cache warm`).
@@ -156,10 +155,10 @@ impl Cache {
         file: FileKey,
         shift: BlockShift,
         block: BlockIndex,
-        version: Version,
+        sealing: Sealing,
         loader: &Arc<dyn BlockLoader>,
     ) -> Result<(), CacheError> {
-        let key = BlockKey { file, block, version };
+        let key = BlockKey { file, block, sealing };
         if !self.inner.clean.has(key) {
             self.inner.fetches.get(key, shift.bytes(), loader).await?;
         }
@@ -167,8 +166,8 @@ impl Cache {
     }
 
     /// Whether a block can be had without asking a cloud.
-    pub fn has(&self, file: FileKey, block: BlockIndex, version: Version) -> bool {
-        self.inner.clean.has(BlockKey { file, block, version })
+    pub fn has(&self, file: FileKey, block: BlockIndex, sealing: Sealing) -> bool {
+        self.inner.clean.has(BlockKey { file, block, sealing })
     }
 
     /// The dirty parts of a range, ascending and disjoint (for SEEK_DATA and SEEK_HOLE).

@@ -24,7 +24,7 @@ const SMALLEST_REGION: u64 = 32 << 20;
 /// Memory for the index may take this part of the cache's memory ...
 const INDEX_SHARE: u64 = 8;
 /// ... at this many bytes an entry.
-const ENTRY_BYTES: u64 = 160;
+const ENTRY_BYTES: u64 = 176;
 /// After a failed write the tier takes nothing new for this many blocks.
 const PAUSE: u64 = 4096;
 

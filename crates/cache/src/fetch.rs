@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use ids::{BlockIndex, Version};
+use ids::BlockIndex;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::block_key::BlockKey;
 use crate::clean::Clean;
 use crate::stats::Stats;
-use crate::{CacheError, FileKey, LoadError};
+use crate::{CacheError, FileKey, LoadError, Sealing};
 
 /// Bytes of one permit.
 const UNIT: u64 = 64 << 10;
@@ -23,7 +23,7 @@ const UNIT: u64 = 64 << 10;
 pub trait BlockLoader: Send + Sync + 'static {
     /// The verified plaintext of one block version; bytes beyond its end read as zeros. Called once at a time for
     /// a version, however many readers wait for it; the call goes on when they give up.
-    async fn load(&self, file: FileKey, block: BlockIndex, version: Version) -> Result<Bytes, LoadError>;
+    async fn load(&self, file: FileKey, block: BlockIndex, sealing: Sealing) -> Result<Bytes, LoadError>;
 }
 
 /// A load that has begun.
@@ -123,8 +123,8 @@ impl Fetches {
             // Never closed; without a permit the bound would be missed by this one load.
             let under_way = Arc::clone(&landing.fetches.under_way);
             let _permit = under_way.acquire_many(units).await;
-            let BlockKey { file, block: index, version } = block;
-            let result = loader.load(file, index, version).await;
+            let BlockKey { file, block: index, sealing } = block;
+            let result = loader.load(file, index, sealing).await;
             if let Ok(bytes) = &result {
                 match is_wanted.load(Ordering::Relaxed) {
                     true => landing.fetches.clean.insert(block, bytes.clone()),
@@ -145,7 +145,7 @@ impl Fetches {
 }
 
 fn load_error(block: BlockKey, cause: LoadError) -> CacheError {
-    CacheError::Load { file: block.file, block: block.block, version: block.version, cause }
+    CacheError::Load { file: block.file, block: block.block, version: block.sealing.version, cause }
 }
 
 /// Takes the flight off the list however its task ends.

@@ -4,9 +4,10 @@
 //!   as far as the budget goes, in memory too. The cache keeps the books: which range of which file, from which
 //!   journal record ([`DataOp`], [`meta::CommitObserver`]). It never drops dirty data and owns no second store
 //!   for it; recovery is the replay of the journal (`K49`, `K50`).
-//! - **Clean** blocks are what the clouds hold. They are keyed by (file, block, [`Version`](ids::Version)), so an
-//!   entry never changes and never has to be invalidated: a newer version is another key (`K51`). Memory follows
-//!   a scan-resistant policy; the disk tier is sealed under the node key (decision D6) and survives restarts.
+//! - **Clean** blocks are what the clouds hold. They are keyed by file, block, version and seal id ([`Sealing`]), so an
+//!   entry never changes and never has to be invalidated: a newer version is another key (`K51`), and so is a
+//!   version number that a crash or an older copy of the metadata brought back. Memory follows a scan-resistant
+//!   policy; the disk tier is sealed under the node key (decision D6) and survives restarts.
 //!
 //! # Reading
 //!
@@ -39,7 +40,7 @@
 //! | offset | length | content |
 //! |---|---|---|
 //! | 0 | 8 | `KURMACCH` |
-//! | 8 | 4 | format 1 |
+//! | 8 | 4 | format 2 |
 //! | 12 | 4 | zero |
 //! | 16 | 8 | N |
 //! | 24 | 32 | salt, random |
@@ -51,8 +52,8 @@
 //! A block is a run of pieces of 64 KiB of plaintext (the last may be shorter), each sealed alone and followed by its
 //! tag of 16 bytes. The key is the [`SegmentKey`](seal::SegmentKey) of the purpose `cache` and the salt; the
 //! position of a piece is its offset in the file; its associated data: volume 16, object 18, block 8, version 8,
-//! number of the piece 4, length of the block 4. An entry of the index: volume 16, object 18, block 8,
-//! version 8, offset 8, length 4; it is sealed at its offset with the associated data `index`. A file without a valid
+//! seal id 8, number of the piece 4, length of the block 4. An entry of the index: volume 16, object 18, block 8,
+//! version 8, seal id 8, offset 8, length 4; it is sealed at its offset with the associated data `index`. A file without a valid
 //! trailer is removed at start; a piece that does not verify is a miss.
 //!
 //! # Limits
@@ -92,7 +93,7 @@ mod tests;
 mod unread;
 mod zeros;
 
-pub use block_key::FileKey;
+pub use block_key::{FileKey, Sealing};
 pub use cache::Cache;
 pub use config::CacheConfig;
 pub use data_op::{DataOp, DataOpError, MAX_ZERO};

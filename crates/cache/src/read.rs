@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use ids::{BlockIndex, BlockShift, Version};
+use ids::{BlockIndex, BlockShift};
 
 use crate::block_key::BlockKey;
 use crate::cache::Inner;
@@ -11,7 +11,7 @@ use crate::memory::{Parts, cut};
 use crate::overlay::Overlay;
 use crate::payload::Reading;
 use crate::zeros::zeros;
-use crate::{BlockLoader, CacheError, FileKey};
+use crate::{BlockLoader, CacheError, FileKey, Sealing};
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,8 @@ pub struct ReadRequest {
 pub enum Stored {
     /// Nothing is stored; the block reads as zeros.
     Hole,
-    /// The content of this version.
-    Version(Version),
+    /// This content.
+    Version(Sealing),
 }
 
 /// A read that has seen the dirty data and waits for the versions of the other blocks.
@@ -102,7 +102,7 @@ impl Inner {
         if stored.len() < plan.needed {
             return Err(CacheError::Unresolved { needed: plan.needed, given: stored.len() });
         }
-        let key = |block, version| BlockKey { file: plan.file, block, version };
+        let key = |block, sealing| BlockKey { file: plan.file, block, sealing };
         let bytes = plan.shift.bytes();
 
         let mut known = plan.blocks.iter().zip(stored).take(plan.needed).peekable();
@@ -110,9 +110,9 @@ impl Inner {
         for (block, part) in split(plan.shift, &plan.range) {
             let length = part.end - part.start;
             bases.push(match known.next_if(|(known, _)| **known == block) {
-                Some((_, Stored::Version(version))) => {
+                Some((_, Stored::Version(sealing))) => {
                     let start = plan.shift.start_of(block);
-                    let (block, inside) = (key(block, *version), part.start - start..part.end - start);
+                    let (block, inside) = (key(block, *sealing), part.start - start..part.end - start);
                     match self.clean.in_memory(block, inside.clone()) {
                         Some(parts) => Base::Here(parts, length),
                         None => Base::Missing(block, inside),
@@ -128,8 +128,8 @@ impl Inner {
         let missing: Vec<_> = missing.collect();
         let ahead = || {
             for (block, stored) in plan.blocks.iter().zip(stored).skip(plan.needed) {
-                if let Stored::Version(version) = stored {
-                    self.fetches.ahead(key(*block, *version), bytes, loader);
+                if let Stored::Version(sealing) = stored {
+                    self.fetches.ahead(key(*block, *sealing), bytes, loader);
                 }
             }
         };

@@ -14,7 +14,7 @@ use crate::memory::PIECE;
 /// Of the clear header; the formats are on the front page of the crate.
 const HEADER: u64 = 64;
 const MAGIC: &[u8; 8] = b"KURMACCH";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const TRAILER: u64 = 32;
 const TRAILER_MAGIC: &[u8; 4] = b"KIDX";
 /// An index entry: block key, offset 8, length 4.

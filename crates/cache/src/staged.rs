@@ -25,7 +25,7 @@ impl StagedBlock {
 
 impl Drop for StagedBlock {
     fn drop(&mut self) {
-        // The version number may be used again, for other content.
+        // Nobody will ask for it.
         if self.content.is_some() {
             self.clean.remove_from_memory(self.block);
         }

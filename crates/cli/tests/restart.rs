@@ -264,3 +264,52 @@ async fn a_stop_with_clouds_away_keeps_what_is_dirty_for_the_next_start() {
     gateway.drop_cache();
     client.expect("file", &data).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_file_that_was_removed_while_open_is_reclaimed_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut gateway = gateway(&folder);
+    let holder = Client::connect(gateway.nfs, "holder").await;
+    let request = [put_handle(&holder.home), open_denying_writers("file")];
+    let results = holder.run(&request).await.unwrap();
+    let promised = results.iter().any(|result| match result {
+        nfs4::NfsResOp::Open(nfs4::Outcome::Ok(opened)) => {
+            opened.flags & nfs4::bits::open_result::PRESERVE_UNLINKED != 0
+        }
+        _ => false,
+    });
+    assert!(promised);
+    let handle = holder.find("file").await.unwrap();
+    let data = Bytes::from_static(b"without a name");
+    let write = operations::write(open_state(&results), 0, StableHow::FileSync, data.clone());
+    holder.run(&[put_handle(&handle), write]).await.unwrap();
+    holder.remove("file").await;
+    let mut last = None;
+    for _ in 0..2 {
+        gateway.kill();
+        gateway.launch();
+        let session = returning(&gateway, "holder").await;
+        let access = share_access::BOTH | share_access::WANT_NO_DELEG;
+        let read = operations::read(StateId::CURRENT, 0, 100);
+        let request = [put_handle(&handle), reclaim_open(access, share_deny::WRITE), read];
+        let results = session.execute(&request).await.unwrap();
+        let Some(nfs4::NfsResOp::Read(nfs4::Outcome::Ok(read))) = results.last() else { panic!("a read") };
+        assert_eq!(read.data.segments().concat(), data);
+        let complete = NfsArgOp::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        session.execute(&[complete]).await.unwrap();
+        last = Some((open_state(&results), session));
+    }
+    let (open, session) = last.unwrap();
+    session.execute(&[put_handle(&handle), operations::close(open)]).await.unwrap();
+    // It may take a moment until the server knows that nobody else comes back for it.
+    let asked = [put_handle(&handle), operations::get_attributes(Bitmap::EMPTY)];
+    let deadline = Instant::now() + 3 * LEASE;
+    let error = loop {
+        match session.execute(&asked).await {
+            Err(error) => break error,
+            Ok(_) => assert!(Instant::now() < deadline, "it is still there"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(error.status(), Some(NfsStatus::Stale));
+}

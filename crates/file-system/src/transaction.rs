@@ -18,7 +18,14 @@ pub trait FileSystem: Send + Sync {
 
     /// Keeps `file` readable and writable after its last name is gone, until the reference is dropped.
     /// Does not fail: a reference to nothing protects nothing.
+    ///
+    /// After a restart, files that were referenced without a name are there, and can be referenced again, until
+    /// [`FileSystem::end_of_claims`] (RFC 8881 §18.16.3: `OPEN4_RESULT_PRESERVE_UNLINKED`).
     fn reference(&self, file: FileId) -> OpenReference;
+
+    /// Everybody who comes back after the restart has come: files without a name that nobody has referenced since
+    /// are gone. May be called again.
+    fn end_of_claims(&self) {}
 
     /// Returns when everything that was committed to `file` before the call, with whatever [`CommitMode`], is
     /// durable at the volume's acknowledgement tier.

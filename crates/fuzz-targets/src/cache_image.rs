@@ -5,17 +5,17 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use cache::{BlockLoader, Cache, CacheConfig, DataOp, FileKey, LoadError};
+use cache::{BlockLoader, Cache, CacheConfig, DataOp, FileKey, LoadError, Sealing};
 use ids::{BlockIndex, BlockShift, GatewayId, ObjectId, ObjectNumber, Version, VolumeId};
 use journal::Lsn;
-use seal::NodeKey;
+use seal::{NodeKey, SealId};
 
 use crate::image_disk::{Image, ImageDisk, damage};
 use crate::machine::{HandClock, block_on, environment};
 use crate::tape::Tape;
 
 const FILES: u128 = 6;
-const VERSION: Version = Version(1);
+const SEALING: Sealing = Sealing { version: Version(1), seal: SealId(1) };
 const BLOCK: BlockIndex = BlockIndex(0);
 
 fn file(number: u128) -> FileKey {
@@ -37,7 +37,7 @@ struct Clouds;
 
 #[async_trait]
 impl BlockLoader for Clouds {
-    async fn load(&self, file: FileKey, _: BlockIndex, _: Version) -> Result<Bytes, LoadError> {
+    async fn load(&self, file: FileKey, _: BlockIndex, _: Sealing) -> Result<Bytes, LoadError> {
         Ok(content(file))
     }
 }
@@ -56,7 +56,7 @@ fn image() -> &'static Image {
             for (process, half) in [(1, 0..FILES / 2), (2, FILES / 2..FILES)] {
                 let cache = open(&disk, process).unwrap();
                 for number in half {
-                    cache.insert(file(number), BLOCK, VERSION, content(file(number)));
+                    cache.insert(file(number), BLOCK, SEALING, content(file(number)));
                 }
                 cache.close().await;
             }
@@ -75,7 +75,7 @@ pub(crate) fn regions(data: &[u8]) {
         let Ok(cache) = open(&disk, 3) else { return };
         let clouds: Arc<dyn BlockLoader> = Arc::new(Clouds);
         for file in (0..FILES).map(file) {
-            let read = cache.stored_block(file, shift(), BLOCK, VERSION, &clouds).await.unwrap();
+            let read = cache.stored_block(file, shift(), BLOCK, SEALING, &clouds).await.unwrap();
             assert_eq!(read, content(file));
         }
         cache.close().await;

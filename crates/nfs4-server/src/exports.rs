@@ -176,6 +176,11 @@ impl ExportTable {
         Ok(ExportTable(RwLock::new(Arc::new(Exports::new(exports, 0, now)?))))
     }
 
+    /// The present ones.
+    pub fn all(&self) -> Arc<Exports> {
+        self.0.read().clone()
+    }
+
     /// The present ones, as far as clients at `address` may know of them.
     pub fn seen_from(&self, address: IpAddr) -> Arc<Exports> {
         let all = self.0.read().clone();

@@ -75,6 +75,11 @@ impl Shared {
             tracing::info!(clients = late.len(), "grace period over; these clients did not come back");
             self.state.lock().end_grace();
         }
+        if !self.state.lock().census().in_grace {
+            // Whoever had a removed file open has reclaimed it by now (§18.16.3).
+            let exports = self.exports.all();
+            exports.as_slice().iter().for_each(|export| export.file_system.end_of_claims());
+        }
         for client in overdue {
             self.evict(client).await?;
         }

@@ -2,7 +2,7 @@ use data_encoding::{Encoding, Specification};
 use std::sync::LazyLock;
 
 use crate::secret::derive;
-use crate::{BlockIdentity, NameKey};
+use crate::{BlockIdentity, NameKey, SealId};
 
 /// 200 bits: forty characters without padding, and no collision in any number of objects that can be stored.
 const NAME_BYTES: usize = 25;
@@ -16,13 +16,13 @@ static BASE32_LOWER: LazyLock<Encoding> = LazyLock::new(|| {
 /// The name under which a cloud stores one fragment: 40 characters of `a-z2-7` (`K24`).
 ///
 /// Nothing about file, block, version or fragment can be read from it, and no two names can be seen to belong
-/// together. The same arguments give the same name, so names need not be stored. `disambiguator` tells apart
-/// several stored copies of one fragment, such as a rewrite while the old object cannot be removed; 0 otherwise.
-pub fn fragment_name(key: &NameKey, identity: &BlockIdentity, fragment: u8, disambiguator: u32) -> String {
+/// together. The same arguments give the same name, so names need not be stored. Every sealing has names of its own:
+/// what a process that died had under way never replaces a fragment of the next.
+pub fn fragment_name(key: &NameKey, identity: &BlockIdentity, fragment: u8, seal: SealId) -> String {
     let name = derive::<NAME_BYTES>(
         key.as_bytes(),
         "kurma fragment name",
-        &[&identity.to_bytes(), &[fragment], &disambiguator.to_be_bytes()],
+        &[&identity.to_bytes(), &[fragment], &seal.0.to_be_bytes()],
     );
     BASE32_LOWER.encode(&*name)
 }
@@ -63,9 +63,9 @@ mod tests {
             BlockIdentity { epoch: KeyEpoch(8), ..base },
         ] {
             for fragment in 0..4 {
-                for disambiguator in 0..2 {
-                    let name = fragment_name(&key, &changed, fragment, disambiguator);
-                    assert_eq!(name, fragment_name(&key, &changed, fragment, disambiguator));
+                for seal in [SealId(0), SealId(1), SealId(1 << 63)] {
+                    let name = fragment_name(&key, &changed, fragment, seal);
+                    assert_eq!(name, fragment_name(&key, &changed, fragment, seal));
                     assert_eq!(name.len(), 40);
                     assert!(name.bytes().all(|b| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b)));
                     assert!(names.insert(name));
@@ -73,13 +73,16 @@ mod tests {
             }
         }
         let other_key = FileKey::from_bytes([8; 32]).name_key();
-        assert!(names.insert(fragment_name(&other_key, &base, 0, 0)));
+        assert!(names.insert(fragment_name(&other_key, &base, 0, SealId(0))));
     }
 
     #[test]
     fn names_never_change() {
         let key = FileKey::from_bytes([42; 32]).name_key();
-        assert_eq!(fragment_name(&key, &identity(), 2, 9), "nrk6pd6nnkt7vib4qe2wj2y2ohzqe7nwrm27mwvw");
+        assert_eq!(
+            fragment_name(&key, &identity(), 2, SealId(9)),
+            "cjev6djk7lazbw4xfg5bp33lghoaj3zkjcmnfjbw"
+        );
     }
 
     #[test]
@@ -87,7 +90,7 @@ mod tests {
         let key = FileKey::from_bytes([9; 32]).name_key();
         let prefixes: HashSet<String> = (1..=10_000)
             .map(|v| BlockIdentity { version: Version(v), ..identity() })
-            .map(|id| fragment_name(&key, &id, 0, 0)[..13].to_owned())
+            .map(|id| fragment_name(&key, &id, 0, SealId(0))[..13].to_owned())
             .collect();
         assert_eq!(prefixes.len(), 10_000);
     }

@@ -64,7 +64,7 @@
 //! disk image repeats nothing.
 //!
 //! **Fragment name**: lower-case base32 without padding (40 characters) of
-//! `kdf(name key, "kurma fragment name", identity ‖ fragment index 1 ‖ disambiguator 4, 25)`, where
+//! `kdf(name key, "kurma fragment name", identity ‖ fragment index 1 ‖ seal id 8, 25)`, where
 //! `name key = kdf(file key, "kurma name key", "", 32)`.
 //!
 //! **Fragment key**: `kdf(file key, "kurma fragment key", "", 32)`; crate `disperse` tells what it authenticates.
@@ -97,6 +97,7 @@ mod key_file;
 mod key_store;
 mod padding;
 mod record;
+mod seal_id;
 mod secret;
 
 pub use block::{
@@ -112,3 +113,4 @@ pub use key_file::{KeyFile, KeyFileId};
 pub use key_store::{create_key_file, load_key_file};
 pub use padding::Padding;
 pub use record::{NodeKey, SegmentKey, TAG_LEN};
+pub use seal_id::SealId;

@@ -92,8 +92,8 @@ impl<V: MaintainedVolume + ?Sized> GarbageCollector<V> {
 
     async fn delete(&self, row: &GarbageRow) -> bool {
         let mut deletions = Vec::with_capacity(row.versions.len());
-        for version in &row.versions {
-            deletions.push(self.blocks.delete(&row.key, version, &row.placement));
+        for (version, seal) in &row.versions {
+            deletions.push(self.blocks.delete(&row.key, version, *seal, &row.placement));
         }
         let mut deletions = iter(deletions).buffer_unordered(PARALLEL);
         let mut all = true;

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use blocks::BlockStore;
 use bytes::Bytes;
-use cache::{BlockLoader, FileKey, LoadError};
-use ids::{BlockIndex, Version};
+use cache::{BlockLoader, FileKey, LoadError, Sealing};
+use ids::BlockIndex;
 
 use crate::{BlockVersion, MaintainedVolume};
 
@@ -17,10 +17,10 @@ pub(crate) struct VersionLoader<V: ?Sized> {
 
 #[async_trait]
 impl<V: MaintainedVolume + ?Sized> BlockLoader for VersionLoader<V> {
-    async fn load(&self, _file: FileKey, _block: BlockIndex, _version: Version) -> Result<Bytes, LoadError> {
+    async fn load(&self, _file: FileKey, _block: BlockIndex, _sealing: Sealing) -> Result<Bytes, LoadError> {
         let BlockVersion { identity, key, placement, seal } = &self.version;
-        let loaded =
-            self.blocks.load(key, identity, *seal, placement).await.map_err(|e| Arc::new(e) as LoadError)?;
+        let loaded = self.blocks.load(key, identity, *seal, placement, &*self.volume).await;
+        let loaded = loaded.map_err(|error| Arc::new(error) as LoadError)?;
         if !loaded.bad.is_empty() {
             let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
             let (volume, id) = (self.volume.clone(), *identity);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use blocks::{Placement, Protection, SealId};
+use blocks::{CurrentVersions, Placement, Protection, SealId};
 use bytes::Bytes;
 use cache::BlockSnapshot;
 use ids::{BlockIndex, ObjectId, Version, VolumeId};
@@ -33,12 +33,15 @@ pub enum Plan {
     Nothing,
 }
 
+/// What a volume answers about several blocks.
+pub type Plans = Vec<Result<Plan, VolumeFailure>>;
+
 /// A version to be stored.
 #[derive(Clone, Debug)]
 pub struct NewBlock {
     /// With a version number that no attempt before had.
     pub identity: BlockIdentity,
-    /// Tells this sealing from those of the same version before a crash.
+    /// Tells this sealing from those of the same version before a crash: part of the names of its fragments.
     pub seal: SealId,
     /// Its file's key.
     pub key: FileKey,
@@ -92,8 +95,8 @@ pub enum WrittenAs {
 pub struct GarbageRow {
     /// Names the row; also the position behind which to go on.
     pub row: Bytes,
-    /// The versions, whose fragments are to be deleted.
-    pub versions: Vec<BlockIdentity>,
+    /// The versions and which sealing of each, whose fragments are to be deleted.
+    pub versions: Vec<(BlockIdentity, SealId)>,
     /// Their file's key.
     pub key: FileKey,
     /// Where their fragments are.
@@ -115,12 +118,13 @@ pub struct RepairRow {
 /// What upkeep needs of a volume. All methods retry conflicts themselves, bounded; an error is worth another try
 /// later. Lists are bounded by `limit` and ascend by `row`, so that the last one is the position to go on from.
 #[async_trait]
-pub trait MaintainedVolume: Send + Sync + 'static {
+pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// Which volume.
     fn id(&self) -> VolumeId;
 
-    /// What to store of these blocks, in their order, from one consistent view of the metadata.
-    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Vec<Plan>, VolumeFailure>;
+    /// What to store of these blocks, in their order, from one consistent view of the metadata. A block whose
+    /// metadata is damaged has an error of its own.
+    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Plans, VolumeFailure>;
 
     /// Makes written versions current and their dirty data clean, in one transaction, and waits until it is
     /// durable. Tells of each whether it was committed; the others were overtaken by a truncation, a removal or

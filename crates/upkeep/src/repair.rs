@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blocks::{BlockStore, CloudId};
+use blocks::{BlockStore, CloudId, LoadError};
 use bytes::Bytes;
 use environment::{Environment, failpoint};
 use futures::stream::{StreamExt, iter};
@@ -138,7 +138,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         if well.is_empty() {
             return done(left, 0, false);
         }
-        match self.blocks.repair(&key, &identity, seal, &placement, &well).await {
+        match self.blocks.repair(&key, &identity, seal, &placement, &well, &*self.volume).await {
             Ok(repaired) => {
                 let mut clouds = self.clouds.lock();
                 for fragment in &repaired.repaired {
@@ -156,6 +156,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
                 left.dedup();
                 done(left, repaired.repaired.len() as u64, false)
             }
+            Err(LoadError::Superseded { .. }) => done(Vec::new(), 0, false),
             Err(error) => {
                 tracing::warn!(%error, "a block cannot be repaired");
                 let unreadable = !error.is_temporary();

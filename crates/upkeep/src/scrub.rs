@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use blocks::{BlockStore, FragmentFault, FragmentState};
 use environment::Environment;
@@ -19,6 +20,7 @@ pub struct Scrubber<V: ?Sized> {
     blocks: Arc<BlockStore>,
     env: Environment,
     config: UpkeepConfig,
+    checked: AtomicU64,
 }
 
 /// What a scrub found.
@@ -53,7 +55,12 @@ impl<V: MaintainedVolume + ?Sized> Scrubber<V> {
         env: Environment,
         config: UpkeepConfig,
     ) -> Scrubber<V> {
-        Scrubber { volume, blocks, env, config }
+        Scrubber { volume, blocks, env, config, checked: AtomicU64::new(0) }
+    }
+
+    /// Blocks looked at since the start, for those who watch.
+    pub fn checked(&self) -> u64 {
+        self.checked.load(Ordering::Relaxed)
     }
 
     /// Scrubs at intervals until `stop`; returns at once when the interval is zero.
@@ -99,6 +106,9 @@ impl<V: MaintainedVolume + ?Sized> Scrubber<V> {
             pace.wait(chosen.iter().map(scheme_bytes).sum(), clock).await;
             let mut checks = iter(chosen).map(|version| self.check(version)).buffer_unordered(PARALLEL);
             while let Some((version, states)) = checks.next().await {
+                self.checked.fetch_add(1, Ordering::Relaxed);
+                // Superseded meanwhile: its fragments are nobody's any more.
+                let Some(states) = states else { continue };
                 report.blocks += 1;
                 let faulty = report.count(&states);
                 if !faulty.is_empty() {
@@ -110,9 +120,9 @@ impl<V: MaintainedVolume + ?Sized> Scrubber<V> {
         }
     }
 
-    async fn check(&self, version: BlockVersion) -> (BlockVersion, Vec<FragmentState>) {
+    async fn check(&self, version: BlockVersion) -> (BlockVersion, Option<Vec<FragmentState>>) {
         let BlockVersion { identity, key, placement, seal } = &version;
-        let states = self.blocks.verify(key, identity, *seal, placement).await;
+        let states = self.blocks.verify(key, identity, *seal, placement, &*self.volume).await;
         (version, states)
     }
 }

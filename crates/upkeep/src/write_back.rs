@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, Written, WrittenAs};
+use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, VolumeFailure, Written, WrittenAs};
 use held::Held;
 pub use report::WriteBackReport;
 
@@ -169,6 +169,10 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
             if drive.tasks.is_empty() && claimed == 0 && (stopping || stop.is_none()) {
                 return;
             }
+            if drive.tasks.is_empty() && stop.is_none() {
+                // All that was claimed is held back now; behind it there may be more.
+                continue;
+            }
             let never = CancellationToken::new();
             tokio::select! {
                 Some(event) = drive.tasks.join_next() => drive.take(parts, event),
@@ -271,13 +275,15 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         failpoint!("writeback.before-put");
         let count = plans.len();
         drive.outstanding += count;
+        let mut damaged = Vec::new();
         for ((snapshot, dirty), plan) in snapshots.into_iter().zip(plans) {
             match plan {
-                Plan::Nothing => {
+                Err(cause) => damaged.push((dirty, cause)),
+                Ok(Plan::Nothing) => {
                     let written = Written { snapshot, content: WrittenAs::Nothing };
                     drive.ready.push(Ready { dirty, written, staged: None });
                 }
-                Plan::Store(new) => {
+                Ok(Plan::Store(new)) => {
                     let parts = Arc::clone(self);
                     drive.tasks.spawn(async move {
                         match parts.store(&snapshot, new).await {
@@ -295,7 +301,21 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 }
             }
         }
+        drive.outstanding -= damaged.len();
+        self.damaged(damaged);
         count
+    }
+
+    /// Passes over blocks whose metadata is damaged; the others go on.
+    fn damaged(&self, blocks: Vec<(DirtyBlock, VolumeFailure)>) {
+        let Some((_, first)) = blocks.first() else { return };
+        let (volume, count) = (self.volume.id(), blocks.len());
+        tracing::error!(%volume, count, %first, "blocks stay in the journal, because their metadata is damaged");
+        let mut report = self.report.lock();
+        report.failed += count as u64;
+        report.damaged += count as u64;
+        drop(report);
+        blocks.into_iter().for_each(|(dirty, _)| self.hold(dirty));
     }
 
     /// Commits blocks that are stored.

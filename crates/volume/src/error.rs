@@ -5,7 +5,7 @@ use meta::MetaError;
 use seal::OpenError;
 
 use crate::row::BadRow;
-use crate::volume::Superseded;
+use crate::volume::is_superseded;
 
 /// What can go wrong with volumes, apart from what [`FsError`] tells the users of files.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,17 @@ pub enum VolumeError {
         /// Its schema.
         found: u32,
         /// The newest that is known here.
+        known: u32,
+    },
+    /// The store was written by an older version.
+    #[error(
+        "the metadata store has schema {found}, this version knows schema {known} only; run the version that made it, copy \
+         the files elsewhere, and start with empty folders and clouds"
+    )]
+    OlderSchema {
+        /// Its schema.
+        found: u32,
+        /// The one that is known here.
         known: u32,
     },
     /// The store was made by another gateway.
@@ -82,7 +93,7 @@ impl From<VolumeError> for FsError {
             VolumeError::Meta(MetaError::Conflict) => FsError::Conflict,
             // A block that others keep rewriting. What the clouds do not give is an error: a client that is asked to
             // come again would hang for as long as they are away.
-            VolumeError::Cache(CacheError::Load { ref cause, .. }) if cause.is::<Superseded>() => {
+            VolumeError::Cache(CacheError::Load { ref cause, .. }) if is_superseded(cause) => {
                 FsError::Unavailable(error.to_string())
             }
             other => FsError::Io(other.to_string()),

@@ -8,7 +8,7 @@ use upkeep::GarbageRow as Garbage;
 
 use crate::VolumeError;
 use crate::node::upkeep_transaction;
-use crate::row::{GarbageRow, GarbageVersion, KeyRow};
+use crate::row::{BlockEntry, GarbageRow, GarbageVersion, KeyRow};
 use crate::volume::{Inner, Volume};
 
 /// Versions in one row, so that a row stays small.
@@ -48,14 +48,15 @@ impl Volume {
                 let damaged = |cause| VolumeError::Damaged { what: "an entry of the garbage".into(), cause };
                 let garbage = GarbageRow::decode(&value).map_err(damaged)?;
                 let mut versions = Vec::with_capacity(garbage.versions.len());
-                for &GarbageVersion { block, version, creator } in &garbage.versions {
+                for &GarbageVersion { block, version, creator, seal } in &garbage.versions {
                     let entry = inner.block_entry(transaction, garbage.object, block).await?;
-                    if entry.is_some_and(|e| e.is_stored() && e.version == version && e.creator == creator) {
+                    let same = |e: BlockEntry| (e.version, e.creator, e.seal) == (version, creator, seal);
+                    if entry.is_some_and(|entry| entry.is_stored() && same(entry)) {
                         tracing::error!(object = %garbage.object, %block, %version, "a current block version is in the garbage; it stays");
                         continue;
                     }
                     let (volume, object, epoch) = (inner.id, garbage.object, garbage.key.epoch);
-                    versions.push(BlockIdentity { volume, object, block, version, creator, epoch });
+                    versions.push((BlockIdentity { volume, object, block, version, creator, epoch }, seal));
                 }
                 let key = inner.open_key(garbage.object, &garbage.key)?;
                 let placement = inner.policy(garbage.policy)?.placement.clone().into();

@@ -17,7 +17,6 @@ const USAGE: u8 = 0x07;
 const ORPHAN: u8 = 0x08;
 const GARBAGE: u8 = 0x09;
 const REPAIR: u8 = 0x0A;
-const STARTS: u8 = 0x0B;
 const OBJECT: u8 = 0x10;
 
 const INODE: u8 = 0x01;
@@ -37,11 +36,6 @@ pub(crate) fn store() -> Bytes {
 
 pub(crate) fn next_object() -> Bytes {
     KeyBuilder::new(NEXT_OBJECT).build()
-}
-
-/// How often the store has been opened.
-pub(crate) fn starts() -> Bytes {
-    KeyBuilder::new(STARTS).build()
 }
 
 pub(crate) fn next_slot() -> Bytes {
@@ -157,10 +151,6 @@ impl Keys {
 
     pub fn repairs(self) -> KeyRange {
         self.table(REPAIR).prefix_range()
-    }
-
-    pub fn repairs_of(self, object: ObjectId) -> KeyRange {
-        self.table(REPAIR).fixed(&object.to_bytes()).prefix_range()
     }
 
     pub fn repair_of(key: &[u8]) -> Option<(ObjectId, BlockIndex, Version)> {

@@ -28,34 +28,35 @@
 //! is on the way is overwritten once more.
 //!
 //! Version numbers of attempts that fail are burnt in memory, and the [`SealId`](blocks::SealId) of all sealings of
-//! one start of the node is the number of that start: no pair of version and seal id ever stands for two contents.
+//! one start of the node is random: no pair of version and seal id ever stands for two contents, and no late upload
+//! of a dead process meets a name that is in use.
 //!
 //! # Removal
 //!
 //! A regular file without a name becomes an orphan: its row stays, with a mark, until upkeep takes it apart in
 //! transactions of bounded size. Everything that holds a file open is in memory; an orphan that nobody holds
-//! cannot be held again, and is stale for everybody.
+//! cannot be held again, and is stale for everybody. But the orphans that a start finds, and that were held, can be held and read until
+//! [`FileSystem::end_of_claims`](file_system::FileSystem::end_of_claims): those who had them open come back for them.
 //!
 //! # Formats
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
 //! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
-//! a format byte, 1; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! a format byte, 2 in block maps and garbage and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
 //! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `01` store | | schema (1), gateway |
+//! | `01` store | | schema (2), gateway |
 //! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
 //! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
 //! | `04` slot counter | | 4 bytes, no format: the next slot |
 //! | `05` policy | slot, number 4 | scheme 3 (crate `disperse`), block shift 1, suite 1, padding (text), clouds: count, numbers (`K33`) |
 //! | `06` epoch key | slot, accessor set 4, epoch 4, gateway 2 | 82 bytes, no format: the epoch key wrapped to the gateway (crate `seal`) |
 //! | `07` usage | slot | exact 1, objects, bytes (signed); counted anew at start unless exact |
-//! | `08` orphan | slot, object | nothing: the object has no name and waits to be taken apart |
-//! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, creator |
+//! | `08` orphan | slot, object | held 1: the object has no name and waits to be taken apart |
+//! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, `creator << 1 \| other`; with *other* a seal id of 8 bytes, without it that of the version before |
 //! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
-//! | `0B` starts | | 8 bytes, no format: how often the store was opened |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -69,8 +70,9 @@
 //! **Block map chunk**: a sequence of runs. A run is `(length - 1) << 1 | literal`; `length` entries follow if it is
 //! literal, one that repeats otherwise. An entry is `zigzag(version - version before) << 3 | wide << 2 | hole << 1 |
 //! extra`; with *wide* the bits of the step above the 61st follow, with *extra* the creator, the seal id and the
-//! number of burnt versions; without it the first two are those of the entry before and nothing is burnt. Before the
-//! first entry all are zero. Blocks behind the last run were never stored (`K12`, `K13`, `K14`).
+//! number of burnt versions; without it the first two are those of the entry before and nothing is burnt. A seal id
+//! is 0 and 8 bytes where it first appears in the chunk, and the number of that appearance, from 1, where it comes
+//! again. Before the first entry all are zero. Blocks behind the last run were never stored (`K12`, `K13`, `K14`).
 
 #![deny(missing_docs)]
 

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Version, VolumeId};
-use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plan, RepairRow, VolumeFailure, Written};
+use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plans, RepairRow, VolumeFailure, Written};
 
 use crate::volume::Volume;
 
@@ -14,8 +14,9 @@ impl MaintainedVolume for Volume {
         self.inner.id
     }
 
-    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Vec<Plan>, VolumeFailure> {
-        Ok(Volume::plan_write_back(self, blocks).await?)
+    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Plans, VolumeFailure> {
+        let plans = Volume::plan_write_back(self, blocks).await?;
+        Ok(plans.into_iter().map(|plan| Ok(plan?)).collect())
     }
 
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure> {
@@ -36,6 +37,10 @@ impl MaintainedVolume for Volume {
 
     async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure> {
         Ok(Volume::repaired(self, rows).await?)
+    }
+
+    async fn repairs_waiting(&self) {
+        self.inner.repair_queued.notified().await;
     }
 
     async fn queue_repair(

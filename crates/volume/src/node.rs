@@ -58,7 +58,7 @@ pub(crate) struct Node {
     pub cache: Cache,
     pub environment: Environment,
     pub blocks: Arc<BlockStore>,
-    /// The number of this start of the node: tells its sealings from those of earlier ones.
+    /// Of this start of the node: tells its sealings, and the names of their fragments, from those of all others.
     pub seal: SealId,
     pub gc_delay: Duration,
     pub capacity: u64,

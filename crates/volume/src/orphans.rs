@@ -1,5 +1,7 @@
 //! Taking apart what has neither a name nor a reference.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 use cache::DataOp;
 use ids::{BlockIndex, ObjectId};
@@ -8,7 +10,7 @@ use meta::{Attachment, Scan};
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
 use crate::node::upkeep_transaction;
-use crate::row::{CHUNK_BLOCKS, Chunk, GarbageVersion, Special};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, GarbageVersion, Special};
 use crate::usage::Amount;
 use crate::volume::{Inner, Volume};
 
@@ -46,7 +48,33 @@ impl Volume {
     }
 }
 
+/// The row of an orphan. Whether somebody `held` it says whether a restart waits for him.
+pub(crate) fn orphan_row(held: bool) -> Bytes {
+    Bytes::from_static(if held { &[1, 1] } else { &[1, 0] })
+}
+
+/// What [`orphan_row`] was told; without knowing better somebody is waited for.
+pub(crate) fn orphan_was_held(row: &[u8]) -> bool {
+    row != [1, 0]
+}
+
+/// Keys of [`Inner::attempts`].
+fn all_blocks(object: ObjectId) -> RangeInclusive<(ObjectId, BlockIndex)> {
+    (object, BlockIndex(0))..=(object, BlockIndex(u64::MAX))
+}
+
 impl Inner {
+    /// Records that somebody holds an orphan: he came between the removal and its commit.
+    pub async fn keep_orphan(&self, object: ObjectId) -> Result<(), VolumeError> {
+        let key = self.keys.orphan(object);
+        upkeep_transaction!(self.node, |transaction| {
+            if transaction.get(&key).await?.is_some() {
+                transaction.put(key.clone(), orphan_row(true));
+            }
+            Ok(())
+        })
+    }
+
     /// Takes objects apart completely, in several transactions if need be; those with names only if `named`.
     pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
         let mut at = 0;
@@ -68,6 +96,13 @@ impl Inner {
             });
             let (finished, freed) = done?;
             self.usage.add(freed);
+            // Only now: a transaction that is run again needs them again.
+            for object in &orphans[at..at + finished] {
+                let mut attempts = self.attempts.lock();
+                while let Some((&key, _)) = attempts.range(all_blocks(*object)).next() {
+                    attempts.remove(&key);
+                }
+            }
             at += finished;
         }
         Ok(orphans.len())
@@ -107,7 +142,8 @@ impl Inner {
                     garbage.extend(chunk.iter().filter(|(_, entry)| entry.is_stored()).map(
                         |(index, entry)| {
                             let block = BlockIndex(number * CHUNK_BLOCKS + index);
-                            GarbageVersion { block, version: entry.version, creator: entry.creator }
+                            let BlockEntry { version, creator, seal, .. } = entry;
+                            GarbageVersion { block, version, creator, seal }
                         },
                     ));
                 }
@@ -119,15 +155,15 @@ impl Inner {
         transaction.touch(&self.keys.cut(object));
         if whole {
             // Also what was stored and not committed. An upload under way ends long before the delay does.
-            let mut attempts = self.attempts.lock();
-            let last = BlockIndex(u64::MAX);
-            let all = attempts
-                .range((object, BlockIndex(0))..=(object, last))
-                .map(|(key, version)| (*key, *version));
-            for (key, version) in all.collect::<Vec<_>>() {
-                garbage.push(GarbageVersion { block: key.1, version, creator: self.node.gateway });
-                attempts.remove(&key);
-            }
+            let (creator, seal) = (self.node.gateway, self.node.seal);
+            let attempts = self.attempts.lock();
+            let all = attempts.range(all_blocks(object));
+            garbage.extend(all.map(|(&(_, block), &version)| GarbageVersion {
+                block,
+                version,
+                creator,
+                seal,
+            }));
         }
         if !garbage.is_empty() {
             let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
@@ -140,12 +176,8 @@ impl Inner {
         if !whole {
             return Ok(false);
         }
-        let (start, end) = self.keys.repairs_of(object);
-        for (key, _) in
-            transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?
-        {
-            transaction.delete(key);
-        }
+        // Its repairs stay in their queue: there may be more than a transaction can hold, and the next pass over the
+        // queue drops them.
         transaction.delete(self.keys.inode(object));
         transaction.delete(self.keys.key(object));
         transaction.delete(self.keys.orphan(object));

@@ -47,10 +47,10 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let inner = &self.inner;
         let key = inner.keys.repair(object, block, version);
-        upkeep_transaction!(inner.node, |transaction| {
+        let queued: Result<bool, VolumeError> = upkeep_transaction!(inner.node, |transaction| {
             let entry = inner.block_entry(transaction, object, block).await?;
             if !entry.is_some_and(|entry| entry.is_stored() && entry.version == version) {
-                return Ok(());
+                return Ok(false);
             }
             let known = match transaction.get(&key).await? {
                 Some(row) => decode_repair(&row).map_err(inner.damaged("a repair of object", object))?,
@@ -60,8 +60,12 @@ impl Volume {
             if mask != known {
                 transaction.put(key.clone(), repair_row(mask));
             }
-            Ok(())
-        })
+            Ok(mask != known)
+        });
+        if queued? {
+            inner.repair_queued.notify_one();
+        }
+        Ok(())
     }
 
     /// Up to `limit` rows of the repair queue behind the row `after`.

@@ -270,13 +270,14 @@ mod tests {
             block: BlockIndex(n * 1000),
             version: Version(n + 1),
             creator: GatewayId(3),
+            seal: blocks::SealId(n / 2 << 40),
         });
         let mut chunk = Chunk::default();
         for index in [0, 1, 2, 64, 65, 700] {
             let creator = GatewayId(index as u16 % 3);
             let version = Version(index * index);
-            let hole = index == 2;
-            chunk.set(index, BlockEntry { version, hole, creator, ..BlockEntry::NONE });
+            let (hole, seal) = (index == 2, blocks::SealId((index / 3) << 50));
+            chunk.set(index, BlockEntry { version, hole, creator, seal, ..BlockEntry::NONE });
         }
         let clouds = (0..3).map(blocks::CloudId).collect();
         let placement = blocks::Placement::new("rs:2+1".parse().unwrap(), clouds, BlockShift::MAX).unwrap();
@@ -301,7 +302,7 @@ mod tests {
             GarbageRow { object, policy: 4, key, versions: versions.collect() }.encode(),
             encode_policy(&Policy { placement, protection }),
             volume.encode(),
-            StoreHeader { schema: 1, gateway: GatewayId(7) }.encode(),
+            StoreHeader { schema: 2, gateway: GatewayId(7) }.encode(),
         ]
     }
 

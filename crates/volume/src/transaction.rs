@@ -28,6 +28,7 @@ pub(crate) use entry::Entry;
 
 use crate::error::meta_error;
 use crate::node::advance_counter;
+use crate::orphans::orphan_row;
 use crate::row::{Inode, Special};
 use crate::unsaved::Unsaved;
 use crate::usage::Amount;
@@ -175,8 +176,8 @@ impl VolumeTransaction {
         Ok(ObjectId { creator: node.gateway, number: ObjectNumber(number) })
     }
 
-    /// Turns changed objects into rows. Returns those that are left without a name.
-    fn write_objects(&mut self) -> Vec<ObjectId> {
+    /// Turns changed objects into rows. Returns those that are left without a name, and whether somebody holds them.
+    fn write_objects(&mut self) -> Vec<(ObjectId, bool)> {
         let keys = self.volume.keys;
         let mut orphans = Vec::new();
         for (&object, Loaded { inode, .. }) in self.objects.iter().filter(|(_, loaded)| loaded.changed) {
@@ -195,8 +196,9 @@ impl VolumeTransaction {
                 self.usage += Amount { objects: -1, bytes: 0 };
             } else {
                 self.meta.put(keys.inode(object), inode.encode());
-                self.meta.put(keys.orphan(object), Bytes::from_static(&[1]));
-                orphans.push(object);
+                let held = self.volume.references.is_held(object);
+                self.meta.put(keys.orphan(object), orphan_row(held));
+                orphans.push((object, held));
             }
         }
         orphans
@@ -345,7 +347,12 @@ impl Transaction for VolumeTransaction {
         let committed = meta.commit(Priority::Client).await.map_err(meta_error)?;
         volume.usage.add(usage);
         if !orphans.is_empty() {
-            volume.references.orphaned(orphans);
+            volume.references.orphaned(orphans.iter().map(|(object, _)| *object));
+        }
+        for (object, held) in orphans {
+            if !held && volume.references.is_held(object) {
+                volume.keep_orphan(object).await?;
+            }
         }
         match mode {
             CommitMode::Visible => Ok(()),

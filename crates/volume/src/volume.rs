@@ -3,13 +3,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use blocks::{CurrentVersions, SealId};
 use bytes::Bytes;
-use cache::{FileKey, Scope};
+use cache::{FileKey, Scope, Sealing};
 use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode, OpenReference, Transaction};
 use ids::{BlockIndex, ObjectId, Version, VolumeId};
 use meta::{Committed, MetaError, Priority};
 use parking_lot::{Mutex, RwLock};
 use seal::{AccessorSetId, BlockIdentity, EpochKey, KeyEpoch, unwrap_file_key};
+use tokio::sync::Notify;
 use upkeep::BlockVersion;
 
 use crate::VolumeError;
@@ -40,9 +42,11 @@ pub(crate) struct Inner {
     pub epochs: HashMap<(AccessorSetId, KeyEpoch), EpochKey>,
     pub references: Arc<References>,
     pub usage: Usage,
-    /// The last version that was given to a write-back of a block and not committed. Such a number is not used again:
-    /// a late upload of the first attempt could otherwise replace fragments of the second.
+    /// The last version that was given to a write-back of a block and not committed. Such a number is not used again in
+    /// this start: a late upload of the first attempt could otherwise replace fragments of the second.
     pub attempts: Mutex<BTreeMap<(ObjectId, BlockIndex), Version>>,
+    /// A read has put something into the repair queue.
+    pub repair_queued: Notify,
 }
 
 impl Volume {
@@ -93,10 +97,25 @@ impl Volume {
         &self,
         object: ObjectId,
         block: BlockIndex,
-        version: Version,
+        Sealing { version, seal }: Sealing,
     ) -> Result<Option<BlockVersion>, VolumeError> {
-        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-        self.inner.locate_in(&mut *transaction, object, block, version).await
+        let inner = &self.inner;
+        for _ in 0..RETRIES {
+            let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
+            match inner.locate_in(&mut *transaction, object, block, version).await {
+                // Changed between two of its rows.
+                Err(VolumeError::Meta(MetaError::Conflict)) => {}
+                found => return Ok(found?.filter(|found| found.seal == seal)),
+            }
+        }
+        Err(VolumeError::Meta(MetaError::Conflict))
+    }
+}
+
+impl CurrentVersions for Volume {
+    async fn is_current(&self, id: &BlockIdentity, seal: SealId) -> bool {
+        let found = self.locate(id.object, id.block, Sealing { version: id.version, seal }).await;
+        found.map_or(true, |found| found.is_some())
     }
 }
 
@@ -313,6 +332,10 @@ impl FileSystem for Volume {
         Err(FsError::Conflict)
     }
 
+    fn end_of_claims(&self) {
+        self.inner.references.end_of_claims();
+    }
+
     fn write_verifier(&self) -> [u8; 8] {
         self.inner.node.write_verifier
     }
@@ -329,20 +352,22 @@ impl cache::BlockLoader for Loader {
         &self,
         file: FileKey,
         block: BlockIndex,
-        version: Version,
+        sealing: Sealing,
     ) -> Result<Bytes, cache::LoadError> {
-        let located = self.volume.locate(file.object, block, version).await.map_err(load_error)?;
+        let located = self.volume.locate(file.object, block, sealing).await.map_err(load_error)?;
         let Some(BlockVersion { identity, seal, key, placement }) = located else {
             return Err(Arc::new(Superseded));
         };
-        let loaded = self.volume.inner.node.blocks.load(&key, &identity, seal, &placement).await;
+        let blocks = &self.volume.inner.node.blocks;
+        let loaded = blocks.load(&key, &identity, seal, &placement, &self.volume).await;
         let loaded = loaded.map_err(load_error)?;
         if !loaded.bad.is_empty() {
             let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
             // Beside the read: it may be part of an exclusive transaction, while which nobody else commits.
             let volume = self.volume.clone();
             tokio::spawn(async move {
-                if let Err(error) = volume.queue_repair(file.object, block, version, &fragments).await {
+                if let Err(error) = volume.queue_repair(file.object, block, sealing.version, &fragments).await
+                {
                     // The data is good; the next read or scrub finds the fragments again.
                     tracing::warn!(block = %identity, %error, "a repair could not be queued");
                 }
@@ -359,4 +384,10 @@ fn load_error(error: impl std::error::Error + Send + Sync + 'static) -> cache::L
 /// The version was replaced between the look at the block map and the load; reading again helps.
 #[derive(Debug, thiserror::Error)]
 #[error("the block was replaced meanwhile; read it again")]
-pub(crate) struct Superseded;
+struct Superseded;
+
+/// Whether a load failed because the version is not current any more.
+pub(crate) fn is_superseded(cause: &cache::LoadError) -> bool {
+    let of_blocks = cause.downcast_ref::<blocks::LoadError>();
+    cause.is::<Superseded>() || matches!(of_blocks, Some(blocks::LoadError::Superseded { .. }))
+}

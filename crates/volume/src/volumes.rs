@@ -13,17 +13,19 @@ use parking_lot::{Mutex, RwLock};
 use seal::{
     AccessorSetId, EpochIdentity, EpochKey, GatewayKeyPair, KeyEpoch, open_epoch_key, wrap_epoch_key,
 };
+use tokio::sync::Notify;
 
 use crate::VolumeError;
 use crate::keys::{self, Keys};
 use crate::node::{Node, ObjectIds, upkeep_transaction};
+use crate::orphans::orphan_was_held;
 use crate::references::References;
 use crate::row::{BadRow, Inode, Policy, Special, StoreHeader, Tier, VolumeRecord, encode_policy};
 use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// Rows looked at in one transaction.
 const ROWS: usize = 4096;
 
@@ -86,22 +88,23 @@ impl Volumes {
         let VolumesOptions { environment, keys, store, cache, blocks, gc_delay, capacity } = options;
         let mut write_verifier = [0; 8];
         environment.entropy.fill(&mut write_verifier);
-        let mut node = Node {
+        let seal = SealId::random(&*environment.entropy);
+        let node = Node {
             gateway: keys.public().gateway,
             keys,
             store,
             cache,
             environment,
             blocks,
-            seal: SealId(0),
+            seal,
             gc_delay,
             capacity,
             write_verifier,
             ids: ObjectIds::default(),
         };
-        let number: Result<u64, VolumeError> =
-            upkeep_transaction!(node, |transaction| start(&node, transaction).await);
-        node.seal = SealId(number?);
+        let started: Result<(), VolumeError> =
+            upkeep_transaction!(node, |transaction| check_store(&node, transaction).await);
+        started?;
         let node = Arc::new(node);
         let (start, end) = keys::volumes();
         let mut transaction = node.store.begin(meta::Mode::Optimistic).await?;
@@ -342,14 +345,17 @@ impl Inner {
     }
 }
 
-/// Checks the store's first row or writes it, and counts the start.
-async fn start(node: &Node, transaction: &mut dyn meta::Transaction) -> Result<u64, VolumeError> {
+/// Checks the store's first row or writes it.
+async fn check_store(node: &Node, transaction: &mut dyn meta::Transaction) -> Result<(), VolumeError> {
     let damaged = |cause| VolumeError::Damaged { what: "the store itself".into(), cause };
     match transaction.get(&keys::store()).await? {
         Some(row) => {
             let header = StoreHeader::decode(&row).map_err(damaged)?;
             if header.schema > SCHEMA {
                 return Err(VolumeError::NewerSchema { found: header.schema, known: SCHEMA });
+            }
+            if header.schema < SCHEMA {
+                return Err(VolumeError::OlderSchema { found: header.schema, known: SCHEMA });
             }
             if header.gateway != node.gateway {
                 return Err(VolumeError::OtherGateway { found: header.gateway, own: node.gateway });
@@ -360,15 +366,7 @@ async fn start(node: &Node, transaction: &mut dyn meta::Transaction) -> Result<u
             transaction.put(keys::store(), header.encode());
         }
     }
-    let number = match transaction.get(&keys::starts()).await? {
-        Some(row) => {
-            let last = row[..].try_into().map_err(|_| damaged(BadRow("a counter of the wrong length")))?;
-            u64::from_be_bytes(last) + 1
-        }
-        None => 1,
-    };
-    transaction.put(keys::starts(), Bytes::copy_from_slice(&number.to_be_bytes()));
-    Ok(number)
+    Ok(())
 }
 
 async fn next_slot(transaction: &mut dyn meta::Transaction) -> Result<u32, VolumeError> {
@@ -433,7 +431,10 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
     let references = Arc::new(References::default());
     let (start, end) = keys.orphans();
     let orphans = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?;
-    references.orphaned(orphans.iter().filter_map(|(key, _)| Keys::orphan_of(key)));
+    let (held, lost): (Vec<_>, Vec<_>) = orphans.iter().partition(|(_, row)| orphan_was_held(row));
+    let object = |(key, _): &(Bytes, Bytes)| Keys::orphan_of(key);
+    references.inherited(held.into_iter().filter_map(object));
+    references.orphaned(lost.into_iter().filter_map(object));
     drop(transaction);
     let inner = Inner {
         node: node.clone(),
@@ -446,6 +447,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         references,
         usage: Usage::default(),
         attempts: Mutex::default(),
+        repair_queued: Notify::new(),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;

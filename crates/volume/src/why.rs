@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use blocks::CloudId;
 use bytes::Bytes;
-use cache::FileKey;
+use cache::Sealing;
 use file_system::{FileKind, Name};
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
 use seal::fragment_name;
@@ -77,7 +77,7 @@ impl Volume {
                 hole: !entry.is_stored(),
                 creator: entry.creator,
                 dirty: dirty.iter().map(|range| range.end - range.start).sum(),
-                cached: entry.is_stored() && inner.is_cached(inner.file_key(object), block, entry.version),
+                cached: entry.is_stored() && inner.is_cached(object, block, entry),
                 fragments: inner.fragments(object, block, entry, &file)?,
                 missing: fragments_of(missing),
             });
@@ -87,8 +87,9 @@ impl Volume {
 }
 
 impl Inner {
-    fn is_cached(&self, file: FileKey, block: BlockIndex, version: Version) -> bool {
-        self.node.cache.has(file, block, version)
+    fn is_cached(&self, object: ObjectId, block: BlockIndex, entry: BlockEntry) -> bool {
+        let BlockEntry { version, seal, .. } = entry;
+        self.node.cache.has(self.file_key(object), block, Sealing { version, seal })
     }
 
     fn fragments(
@@ -104,7 +105,8 @@ impl Inner {
         let version = self.block_version(object, block, entry, file)?;
         let names = version.key.name_key();
         let clouds = version.placement.clouds().iter().enumerate();
-        Ok(clouds.map(|(i, &cloud)| (cloud, fragment_name(&names, &version.identity, i as u8, 0))).collect())
+        let name = |i| fragment_name(&names, &version.identity, i as u8, version.seal);
+        Ok(clouds.map(|(i, &cloud)| (cloud, name(i))).collect())
     }
 
     /// The object at a path, with the eyes of the superuser; links are not followed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::DataOp;
 use ids::{BlockIndex, BlockShift, ObjectId, Version};
-use meta::Attachment;
+use meta::{Attachment, MetaError};
 use seal::BlockIdentity;
 use upkeep::{Base, BlockVersion, NewBlock, Plan, Written, WrittenAs};
 
@@ -19,34 +19,53 @@ use crate::volume::{FileRows, Inner, Volume};
 impl Volume {
     /// What to store of `blocks`, in their order. To be asked after the snapshots of the blocks were taken: then
     /// the length covers all that is in them. Every call gives new version numbers; those of attempts that
-    /// fail are skipped.
-    pub async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Vec<Plan>, VolumeError> {
+    /// fail are skipped. A damaged row is the error of those blocks alone that it belongs to.
+    pub async fn plan_write_back(
+        &self,
+        blocks: &[(ObjectId, BlockIndex)],
+    ) -> Result<Vec<Result<Plan, VolumeError>>, VolumeError> {
         let inner = &self.inner;
         let found: Result<Vec<_>, VolumeError> = upkeep_transaction!(inner.node, |transaction| {
             let mut found = Vec::with_capacity(blocks.len());
-            let mut last: Option<(ObjectId, Option<Arc<FileRows>>)> = None;
+            let mut rows = BlockRows::default();
             for &(object, block) in blocks {
-                let file = match last.take() {
-                    Some((known, file)) if known == object => file,
-                    _ => inner.file_rows(transaction, object).await?.map(Arc::new),
-                };
-                let entry = inner.block_entry(transaction, object, block).await?.unwrap_or(BlockEntry::NONE);
-                found.push((file.clone(), entry));
-                last = Some((object, file));
+                let seen = inner.block_rows(transaction, object, block, &mut rows).await;
+                if let Err(error @ VolumeError::Meta(_)) = seen {
+                    return Err(error);
+                }
+                found.push(seen);
             }
             Ok(found)
         });
-        let plans = blocks.iter().zip(found?).map(|(&(object, block), (file, entry))| match file {
-            Some(file) => inner.plan(object, block, entry, &file),
-            None => Ok(Plan::Nothing),
+        let plans = blocks.iter().zip(found?).map(|(&(object, block), found)| match found? {
+            (Some(file), entry) => inner.plan(object, block, entry, &file),
+            (None, _) => Ok(Plan::Nothing),
         });
-        plans.collect()
+        Ok(plans.collect())
     }
 
     /// Makes stored versions current, in one transaction: the block map, what they supersede and what is stale
     /// into the garbage, missing fragments into the repair queue, and the dirty data clean. Waits until that is
     /// durable. Tells of each whether it is current; the others were overtaken by a cut or a removal.
+    ///
+    /// What does not fit one record of the journal is committed in several; after an error some of it may be current.
     pub async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeError> {
+        let mut current = Vec::with_capacity(written.len());
+        let mut parts = vec![written];
+        while let Some(part) = parts.pop() {
+            match self.commit_part(part).await {
+                Ok(part) => current.extend(part),
+                Err(VolumeError::Meta(MetaError::TooLarge { .. })) if part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    parts.extend([second, first]);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(current)
+    }
+
+    async fn commit_part(&self, written: &[Written]) -> Result<Vec<bool>, VolumeError> {
         let inner = &self.inner;
         let current: Result<Vec<bool>, VolumeError> =
             upkeep_transaction!(inner.node, |transaction| inner.put_written(transaction, written).await);
@@ -63,6 +82,13 @@ impl Volume {
     }
 }
 
+/// The rows that were read last: blocks of one file and one chunk come together.
+#[derive(Default)]
+struct BlockRows {
+    file: Option<(ObjectId, Option<Arc<FileRows>>)>,
+    chunk: Option<(ObjectId, u64, Chunk)>,
+}
+
 /// What has been done to one file in a commit.
 struct FileChange {
     shift: BlockShift,
@@ -71,6 +97,32 @@ struct FileChange {
 }
 
 impl Inner {
+    /// A block's file, if it is there, and its entry. The whole chunk is decoded: what is damaged in it would stop the
+    /// commit.
+    async fn block_rows(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        block: BlockIndex,
+        rows: &mut BlockRows,
+    ) -> Result<(Option<Arc<FileRows>>, BlockEntry), VolumeError> {
+        let file = match &rows.file {
+            Some((known, file)) if *known == object => file.clone(),
+            _ => {
+                let file = self.file_rows(transaction, object).await?.map(Arc::new);
+                rows.file = Some((object, file.clone()));
+                file
+            }
+        };
+        let number = block.0 / CHUNK_BLOCKS;
+        if rows.chunk.as_ref().is_none_or(|(of, known, _)| (*of, *known) != (object, number)) {
+            let row = transaction.get(&self.keys.chunk(object, block)).await?;
+            rows.chunk = Some((object, number, self.chunk(object, row.as_deref())?));
+        }
+        let entry = rows.chunk.as_ref().map(|(.., chunk)| chunk.get(block.0 % CHUNK_BLOCKS));
+        Ok((file, entry.unwrap_or(BlockEntry::NONE)))
+    }
+
     fn plan(
         &self,
         object: ObjectId,
@@ -172,7 +224,8 @@ impl Inner {
             // The number is used up; only a claim that was not exclusive can lead here.
             return Ok(false);
         }
-        let version = GarbageVersion { block, version: identity.version, creator: identity.creator };
+        let (creator, seal) = (identity.creator, *seal);
+        let version = GarbageVersion { block, version: identity.version, creator, seal };
         // Attempts that failed may have left fragments behind.
         let failed = old.next().0..identity.version.0;
         change.garbage.extend(failed.map(|failed| GarbageVersion { version: Version(failed), ..version }));
@@ -182,16 +235,15 @@ impl Inner {
             return Ok(false);
         }
         if old.is_stored() {
-            change.garbage.push(GarbageVersion { block, version: old.version, creator: old.creator });
+            change.garbage.push(GarbageVersion {
+                block,
+                version: old.version,
+                creator: old.creator,
+                seal: old.seal,
+            });
             transaction.delete(self.keys.repair(object, block, old.version));
         }
-        let entry = BlockEntry {
-            version: identity.version,
-            hole: false,
-            creator: identity.creator,
-            seal: *seal,
-            burnt: 0,
-        };
+        let entry = BlockEntry { version: identity.version, hole: false, creator, seal, burnt: 0 };
         chunk.set(place, entry);
         if !missing.is_empty() {
             let key = self.keys.repair(object, block, identity.version);

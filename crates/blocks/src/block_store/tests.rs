@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use seal::{BlockIdentity, FileKey, KeyEpoch};
 
 use super::*;
-use crate::{LoadError, Placement, SealId, StoreError};
+use crate::{CurrentVersions, LoadError, Placement, SealId, StoreError};
 
 mod degraded;
 mod hedging;
@@ -28,6 +28,15 @@ struct Remember(Mutex<Vec<Incident>>);
 impl IncidentSink for Remember {
     fn report(&self, incident: Incident) {
         self.0.lock().push(incident);
+    }
+}
+
+/// Every version is current, or none.
+struct All(bool);
+
+impl CurrentVersions for All {
+    async fn is_current(&self, _id: &BlockIdentity, _seal: SealId) -> bool {
+        self.0
     }
 }
 
@@ -74,16 +83,16 @@ impl World {
     }
 
     async fn get(&self, id: &BlockIdentity) -> Result<Loaded, LoadError> {
-        self.store.load(&self.key, id, SEAL, &self.placement).await
+        self.store.load(&self.key, id, SEAL, &self.placement, &All(true)).await
     }
 
     async fn repair(&self, id: &BlockIdentity, fragments: &[u8]) -> Result<Repaired, LoadError> {
-        self.store.repair(&self.key, id, SEAL, &self.placement, fragments).await
+        self.store.repair(&self.key, id, SEAL, &self.placement, fragments, &All(true)).await
     }
 
     /// Fragments that are not as they were stored.
     async fn faulty(&self, id: &BlockIdentity) -> Vec<u8> {
-        let states = self.store.verify(&self.key, id, SEAL, &self.placement).await;
+        let states = self.store.verify(&self.key, id, SEAL, &self.placement, &All(true)).await.unwrap();
         let numbered = states.iter().zip(0..);
         numbered
             .filter(|(state, _)| !matches!(state, FragmentState::Good))
@@ -196,10 +205,10 @@ async fn deleted_blocks_leave_nothing_behind_and_failures_are_named() {
     let world = World::new("rs:2+1");
     world.fill(&identity(), &content(1)).await;
     world.clouds[1].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
-    let failed = world.store.delete(&world.key, &identity(), &world.placement).await;
+    let failed = world.store.delete(&world.key, &identity(), SEAL, &world.placement).await;
     assert_eq!(failed.iter().map(|fault| fault.fragment).collect::<Vec<_>>(), [1]);
     world.clouds[1].set(Side::Writes, CloudFault::None);
-    assert!(world.store.delete(&world.key, &identity(), &world.placement).await.is_empty());
+    assert!(world.store.delete(&world.key, &identity(), SEAL, &world.placement).await.is_empty());
     assert!(world.clouds.iter().all(|cloud| cloud.inner().names().is_empty()));
     let error = world.get(&identity()).await.unwrap_err();
     assert!(!error.is_temporary() && error.to_string().contains("missing"), "{error}");

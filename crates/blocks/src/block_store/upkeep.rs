@@ -5,7 +5,7 @@ use seal::{BlockIdentity, FileKey};
 use super::gather::Gathered;
 use super::{BlockStore, FragmentState, Repaired, fault};
 use crate::target::Target;
-use crate::{Fault, FragmentFault, LoadError, Outcome, Placement, SealId};
+use crate::{CurrentVersions, Fault, FragmentFault, LoadError, Outcome, Placement, SealId};
 
 impl BlockStore {
     /// Rebuilds `fragments` of a stored block version from the others and stores them again (`K63`, `K65`).
@@ -19,21 +19,23 @@ impl BlockStore {
         seal: SealId,
         placement: &Placement,
         fragments: &[u8],
+        versions: &(impl CurrentVersions + ?Sized),
     ) -> Result<Repaired, LoadError> {
         let target = Target::new(key, id, seal, placement);
         let (needed, total) = (placement.scheme().needed(), placement.scheme().total());
         let _room = self.budget.reserve(placement.usual_fragment() * (needed + fragments.len()) as u64).await;
         let Gathered { good, mut faults } = self.gather(&target, fragments).await;
         if good.len() < needed {
-            self.report(&target, faults.clone(), Outcome::Unreadable);
-            return Err(LoadError::Unreadable { block: Box::new(*id), good: good.len(), needed, faults });
+            return Err(self.unreadable(&target, good.len(), faults, versions).await);
         }
         // Rebuilding from fragments that do not open would give garbage a valid checksum.
         let only = good.first().filter(|_| good.len() == 1).cloned();
         let (_, mut good) = self.open_consistent(key, &target, good, &mut faults).await?;
         good.extend(only);
-        let others = faults.into_iter().filter(|fault| !fragments.contains(&fault.fragment)).collect();
-        let bad = self.report(&target, others, Outcome::ServedFromOthers);
+        faults.retain(|fault| !fragments.contains(&fault.fragment));
+        let Some(bad) = self.report(&target, &faults, Outcome::ServedFromOthers, versions).await else {
+            return Err(LoadError::Superseded { block: Box::new(*id) });
+        };
 
         failpoint!("repair.before-put");
         let (target, good) = (&target, &good);
@@ -65,14 +67,15 @@ impl BlockStore {
     }
 
     /// Fetches and proves every fragment of a stored block version; the states by fragment number. What is
-    /// missing or bad is also reported as an incident.
+    /// missing or bad is also reported as an incident. `None` when the version was superseded meanwhile.
     pub async fn verify(
         &self,
         key: &FileKey,
         id: &BlockIdentity,
         seal: SealId,
         placement: &Placement,
-    ) -> Vec<FragmentState> {
+        versions: &(impl CurrentVersions + ?Sized),
+    ) -> Option<Vec<FragmentState>> {
         let target = &Target::new(key, id, seal, placement);
         let total = placement.scheme().total() as u64;
         let _room = self.budget.reserve(placement.usual_fragment() * total).await;
@@ -93,15 +96,20 @@ impl BlockStore {
                 }
             });
         }
-        self.report(target, faults, Outcome::FoundByCheck);
-        states
+        self.report(target, &faults, Outcome::FoundByCheck, versions).await?;
+        Some(states)
     }
 
-    /// Deletes all fragments of a block version, whichever sealing they are of. Returns those that could not be
-    /// deleted; try again later.
-    pub async fn delete(&self, key: &FileKey, id: &BlockIdentity, placement: &Placement) -> Vec<Fault> {
-        // Names do not depend on the sealing.
-        let target = &Target::new(key, id, SealId(0), placement);
+    /// Deletes all fragments of one sealing of a block version. Returns those that could not be deleted; try again
+    /// later.
+    pub async fn delete(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        seal: SealId,
+        placement: &Placement,
+    ) -> Vec<Fault> {
+        let target = &Target::new(key, id, seal, placement);
         let deletions = placement.fragments().map(|fragment| async move {
             let what = match self.cloud_of(target, fragment) {
                 Some(cloud) => {

@@ -1,8 +1,8 @@
 use bytes::Bytes;
 use futures::FutureExt;
-use ids::{BlockIndex, Version};
+use ids::BlockIndex;
 
-use super::world::{BLOCK, World, file};
+use super::world::{BLOCK, World, file, sealing};
 use crate::{DataOp, Scope};
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn clean_data_stays_within_its_memory_and_disk() {
     let world = World::new(4 << 20, 8 << 20);
     for round in 0..400 {
         let content = Bytes::from(vec![round as u8; BLOCK as usize]);
-        world.cache.insert(file(round), BlockIndex(0), Version(1), content);
+        world.cache.insert(file(round), BlockIndex(0), sealing(1), content);
         if round % 8 == 0 {
             tokio::task::yield_now().await;
             world.cache.inner.clean.disk().unwrap().written().await;

@@ -1,17 +1,17 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use ids::{BlockIndex, BlockShift, Version};
+use ids::{BlockIndex, BlockShift};
 
-use super::world::{BLOCK, World, file};
+use super::world::{BLOCK, World, file, sealing};
 use crate::ReadRequest;
 use crate::Stored;
 
 #[tokio::test]
 async fn another_version_is_another_block() {
     let world = World::new(2 << 20, 0);
-    world.cache.insert(file(1), BlockIndex(0), Version(1), Bytes::from_static(b"old"));
-    world.cache.insert(file(1), BlockIndex(0), Version(2), Bytes::from_static(b"new"));
+    world.cache.insert(file(1), BlockIndex(0), sealing(1), Bytes::from_static(b"old"));
+    world.cache.insert(file(1), BlockIndex(0), sealing(2), Bytes::from_static(b"new"));
     assert_eq!(world.read(file(1), 3, 0, 3, &[2]).await, b"new");
     assert_eq!(world.read(file(1), 3, 0, 3, &[1]).await, b"old");
     assert_eq!(world.clouds.loads.load(Ordering::Relaxed), 0);
@@ -22,7 +22,7 @@ async fn a_short_block_reads_as_zeros_beyond_its_end() {
     let world = World::new(2 << 20, 4 << 20);
     let shift = BlockShift::new(18).unwrap();
     let content: Vec<u8> = (0..100_000_u32).map(|i| i as u8 | 1).collect();
-    world.cache.insert(file(1), BlockIndex(0), Version(1), content.clone().into());
+    world.cache.insert(file(1), BlockIndex(0), sealing(1), content.clone().into());
     world.cache.close().await;
     let mut expected = content;
     expected.resize(200_000, 0);
@@ -33,7 +33,7 @@ async fn a_short_block_reads_as_zeros_beyond_its_end() {
             let request = ReadRequest { file: file(1), shift, size, offset, length, readahead: false };
             let plan = world.cache.plan_read(&request);
             let parts =
-                world.cache.read(plan, &[Stored::Version(Version(1))], &world.loader()).await.unwrap();
+                world.cache.read(plan, &[Stored::Version(sealing(1))], &world.loader()).await.unwrap();
             let got = parts.concat();
             assert!(got == expected[offset as usize..(offset + length) as usize], "{tier} {offset} {length}");
         }
@@ -48,16 +48,16 @@ async fn a_short_block_reads_as_zeros_beyond_its_end() {
 async fn evicting_a_file_leaves_the_others() {
     let world = World::new(2 << 20, 4 << 20);
     for number in [1, 2] {
-        world.cache.insert(file(number), BlockIndex(0), Version(1), Bytes::from(vec![1; BLOCK as usize]));
+        world.cache.insert(file(number), BlockIndex(0), sealing(1), Bytes::from(vec![1; BLOCK as usize]));
     }
     world.cache.close().await;
     world.cache.evict(file(1));
-    assert!(!world.cache.has(file(1), BlockIndex(0), Version(1)));
-    assert!(world.cache.has(file(2), BlockIndex(0), Version(1)));
+    assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
+    assert!(world.cache.has(file(2), BlockIndex(0), sealing(1)));
     world.cache.drop_memory();
-    assert!(world.cache.has(file(2), BlockIndex(0), Version(1)));
+    assert!(world.cache.has(file(2), BlockIndex(0), sealing(1)));
     world.cache.drop_clean().await;
-    assert!(!world.cache.has(file(2), BlockIndex(0), Version(1)));
+    assert!(!world.cache.has(file(2), BlockIndex(0), sealing(1)));
     assert_eq!((world.cache.usage().clean_disk, world.cache.usage().clean_memory), (0, 0));
 }
 
@@ -87,15 +87,15 @@ async fn a_scan_does_not_wash_out_what_is_read_again_and_again() {
 #[tokio::test]
 async fn a_staged_block_is_readable_at_once_and_forgotten_unless_its_commit_is_durable() {
     let world = World::new(2 << 20, 4 << 20);
-    let staged = world.cache.stage(file(1), BlockIndex(0), Version(1), Bytes::from_static(b"first try"));
+    let staged = world.cache.stage(file(1), BlockIndex(0), sealing(1), Bytes::from_static(b"first try"));
     assert_eq!(world.read(file(1), 9, 0, 9, &[1]).await, b"first try");
     drop(staged);
-    assert!(!world.cache.has(file(1), BlockIndex(0), Version(1)));
+    assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
 
-    let staged = world.cache.stage(file(1), BlockIndex(0), Version(1), Bytes::from_static(b"second"));
+    let staged = world.cache.stage(file(1), BlockIndex(0), sealing(1), Bytes::from_static(b"second"));
     world.cache.close().await;
     world.cache.drop_memory();
-    assert!(!world.cache.has(file(1), BlockIndex(0), Version(1)));
+    assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
     staged.keep();
     world.cache.close().await;
     assert_eq!(world.read(file(1), 6, 0, 6, &[1]).await, b"second");

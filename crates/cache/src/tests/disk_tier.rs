@@ -2,10 +2,11 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use ids::{BlockIndex, BlockShift, Version};
+use ids::{BlockIndex, BlockShift};
+use seal::SealId;
 
-use super::world::{BLOCK, World, file};
-use crate::{ReadRequest, Stored};
+use super::world::{BLOCK, World, file, sealing};
+use crate::{ReadRequest, Sealing, Stored};
 
 fn content(seed: u8) -> Bytes {
     (0..BLOCK).map(|i| (i as u8).wrapping_mul(3) ^ seed).collect::<Vec<_>>().into()
@@ -14,7 +15,7 @@ fn content(seed: u8) -> Bytes {
 async fn fill(world: &World, files: std::ops::Range<u128>) {
     for number in files {
         world.store(file(number), 0, 1, content(number as u8));
-        world.cache.insert(file(number), BlockIndex(0), Version(1), content(number as u8));
+        world.cache.insert(file(number), BlockIndex(0), sealing(1), content(number as u8));
         world.cache.inner.clean.disk().unwrap().written().await;
     }
 }
@@ -100,7 +101,7 @@ async fn a_region_with_a_damaged_header_index_or_trailer_is_removed() {
         std::fs::write(&region, bad).unwrap();
         world.restart();
         assert!(!region.exists(), "byte {at}");
-        assert!(!world.cache.has(file(0), BlockIndex(0), Version(1)));
+        assert!(!world.cache.has(file(0), BlockIndex(0), sealing(1)));
     }
     for cut in [0, 10, 64, 5000, end - 1] {
         std::fs::write(&region, &good[..cut]).unwrap();
@@ -109,7 +110,7 @@ async fn a_region_with_a_damaged_header_index_or_trailer_is_removed() {
     }
     std::fs::write(&region, &good).unwrap();
     world.restart();
-    assert!(world.cache.has(file(0), BlockIndex(0), Version(1)));
+    assert!(world.cache.has(file(0), BlockIndex(0), sealing(1)));
 }
 
 #[tokio::test]
@@ -118,7 +119,7 @@ async fn the_files_hold_no_plaintext() {
     let canary = b"kurma canary: nobody may read this";
     let mut bytes = canary.repeat(1500);
     bytes.truncate(BLOCK as usize);
-    world.cache.insert(file(0xC0FFEE), BlockIndex(0), Version(1), bytes.into());
+    world.cache.insert(file(0xC0FFEE), BlockIndex(0), sealing(1), bytes.into());
     world.cache.close().await;
     let mut seen = 0;
     for region in regions(&world) {
@@ -141,7 +142,7 @@ async fn blocks_that_are_read_outlive_those_that_are_not() {
         }
         fill(&world, 100 + round * 8..108 + round * 8).await;
     }
-    assert!(!world.cache.has(file(100), BlockIndex(0), Version(1)) || !read(&world, 100).await);
+    assert!(!world.cache.has(file(100), BlockIndex(0), sealing(1)) || !read(&world, 100).await);
 }
 
 #[tokio::test]
@@ -149,18 +150,18 @@ async fn a_small_read_of_a_large_block_touches_one_piece() {
     let world = World::new(2 << 20, 16 << 20);
     let shift = BlockShift::DEFAULT;
     let large: Bytes = (0..1 << 20).map(|i: u32| (i >> 12) as u8).collect::<Vec<_>>().into();
-    world.cache.insert(file(1), BlockIndex(0), Version(1), large.clone());
+    world.cache.insert(file(1), BlockIndex(0), sealing(1), large.clone());
     world.cache.close().await;
     world.cache.drop_memory();
     let request =
         ReadRequest { file: file(1), shift, size: 1 << 20, offset: 700_000, length: 4096, readahead: false };
     let plan = world.cache.plan_read(&request);
-    let parts = world.cache.read(plan, &[Stored::Version(Version(1))], &world.loader()).await.unwrap();
+    let parts = world.cache.read(plan, &[Stored::Version(sealing(1))], &world.loader()).await.unwrap();
     assert!(parts.concat() == large[700_000..704_096]);
     let usage = world.cache.usage();
     assert!(usage.clean_memory < 70 << 10, "{usage:?}");
     let again = world.cache.plan_read(&ReadRequest { offset: 701_000, ..request });
-    world.cache.read(again, &[Stored::Version(Version(1))], &world.loader()).await.unwrap();
+    world.cache.read(again, &[Stored::Version(sealing(1))], &world.loader()).await.unwrap();
     assert_eq!((world.cache.usage().disk_hits, world.cache.usage().memory_hits), (1, 1));
 }
 
@@ -185,4 +186,22 @@ async fn a_full_disk_is_only_a_miss() {
     fill(&world, 0..3).await;
     world.cache.drop_memory();
     assert!(!read(&world, 0).await);
+}
+
+#[tokio::test]
+async fn a_version_number_that_came_back_after_a_crash_is_another_block() {
+    let mut world = World::new(2 << 20, 8 << 20);
+    let first = sealing(3);
+    world.cache.insert(file(1), BlockIndex(0), first, Bytes::from_static(b"lost with its metadata"));
+    world.cache.close().await;
+    world.restart();
+    let second = Sealing { seal: SealId(first.seal.0 + 1), ..first };
+    assert!(world.cache.has(file(1), BlockIndex(0), first));
+    assert!(!world.cache.has(file(1), BlockIndex(0), second));
+    world.cache.insert(file(1), BlockIndex(0), second, Bytes::from_static(b"current"));
+    world.cache.close().await;
+    world.restart();
+    let shift = BlockShift::MIN;
+    let content = world.cache.stored_block(file(1), shift, BlockIndex(0), second, &world.loader()).await;
+    assert_eq!(content.unwrap(), &b"current"[..]);
 }

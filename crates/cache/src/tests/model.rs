@@ -1,12 +1,12 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use ids::{BlockIndex, Version};
+use ids::BlockIndex;
 use journal::Lsn;
 use meta::CommitObserver;
 use proptest::prelude::*;
 
-use super::world::{BLOCK, SHIFT, World, file};
+use super::world::{BLOCK, SHIFT, World, file, sealing};
 use crate::{DataOp, Selection};
 
 const LARGEST: u64 = 6 * BLOCK;
@@ -159,7 +159,7 @@ impl Model {
                 0 => Some(Bytes::new()),
                 version => {
                     let loader = self.world.loader();
-                    let version = Version(version);
+                    let version = sealing(version);
                     Some(
                         self.world
                             .cache
@@ -175,7 +175,7 @@ impl Model {
             let content = Bytes::from(parts.concat());
             assert_eq!(content.len() as u64, length);
             self.world.store(file(1), index, version, content.clone());
-            let staged = self.world.cache.stage(file(1), block.block, Version(version), content);
+            let staged = self.world.cache.stage(file(1), block.block, sealing(version), content);
             stored.push((snapshot, index, version, staged));
         }
         if let Some(meanwhile) = meanwhile {

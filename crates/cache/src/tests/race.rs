@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use ids::{BlockIndex, Version};
+use ids::BlockIndex;
 use parking_lot::RwLock;
 
-use super::world::{BLOCK, SHIFT, World, file, stored};
+use super::world::{BLOCK, SHIFT, World, file, sealing, stored};
 use crate::{DataOp, ReadRequest, Selection};
 
 const BLOCKS: u64 = 4;
@@ -57,7 +57,7 @@ impl Counters {
                     version => {
                         let (cache, loader) = (&self.world.cache, self.world.loader());
                         cache
-                            .stored_block(file(1), SHIFT, dirty.block, Version(version), &loader)
+                            .stored_block(file(1), SHIFT, dirty.block, sealing(version), &loader)
                             .await
                             .unwrap()
                     }
@@ -65,7 +65,7 @@ impl Counters {
                 let content: Bytes = snapshot.assemble(BLOCK, Some(&base)).await.unwrap().concat().into();
                 tokio::task::yield_now().await;
                 self.world.store(file(1), dirty.block.0, version + 1, content.clone());
-                let staged = self.world.cache.stage(file(1), dirty.block, Version(version + 1), content);
+                let staged = self.world.cache.stage(file(1), dirty.block, sealing(version + 1), content);
                 {
                     let mut map = self.map.write();
                     let (block, up_to) = (dirty.block, snapshot.up_to());

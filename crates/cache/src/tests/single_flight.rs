@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use ids::{BlockIndex, Version};
 
-use super::world::{BLOCK, SHIFT, World, file, stored};
+use super::world::{BLOCK, SHIFT, World, file, sealing, stored};
 use crate::{CacheError, ReadRequest, Stored};
 
 fn request(offset: u64, length: u64) -> ReadRequest {
@@ -63,7 +63,7 @@ async fn all_blocks_of_a_read_are_loaded_at_the_same_time() {
 async fn a_failed_load_is_told_to_the_reader_and_tried_anew_by_the_next() {
     let world = World::new(2 << 20, 0);
     let plan = world.cache.plan_read(&request(0, 10));
-    let error = world.cache.read(plan, &[Stored::Version(Version(1))], &world.loader()).await.unwrap_err();
+    let error = world.cache.read(plan, &[Stored::Version(sealing(1))], &world.loader()).await.unwrap_err();
     assert!(matches!(error, CacheError::Load { block: BlockIndex(0), version: Version(1), .. }), "{error}");
     world.store(file(1), 0, 1, Bytes::from_static(b"content"));
     assert_eq!(world.read(file(1), 7, 0, 7, &[1]).await, b"content");

@@ -10,10 +10,12 @@ use ids::{BlockIndex, BlockShift, GatewayId, ObjectId, ObjectNumber, Timestamp, 
 use journal::{JournalError, Lsn, PayloadRef};
 use meta::{CommitObserver, PublishedAttachment, ReplayedAttachment};
 use parking_lot::Mutex;
-use seal::NodeKey;
+use seal::{NodeKey, SealId};
 use tokio::sync::Semaphore;
 
-use crate::{BlockLoader, Cache, CacheConfig, DataOp, FileKey, LoadError, PayloadStore, ReadRequest, Stored};
+use crate::{
+    BlockLoader, Cache, CacheConfig, DataOp, FileKey, LoadError, PayloadStore, ReadRequest, Sealing, Stored,
+};
 
 pub const SHIFT: BlockShift = BlockShift::MIN;
 pub const BLOCK: u64 = 64 << 10;
@@ -96,10 +98,14 @@ pub struct NoSuchBlock;
 
 #[async_trait]
 impl BlockLoader for Clouds {
-    async fn load(&self, file: FileKey, block: BlockIndex, version: Version) -> Result<Bytes, LoadError> {
+    async fn load(&self, file: FileKey, block: BlockIndex, sealing: Sealing) -> Result<Bytes, LoadError> {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let _permit = self.gate.acquire().await;
-        self.blocks.lock().get(&(file, block.0, version.0)).cloned().ok_or_else(|| Arc::new(NoSuchBlock) as _)
+        self.blocks
+            .lock()
+            .get(&(file, block.0, sealing.version.0))
+            .cloned()
+            .ok_or_else(|| Arc::new(NoSuchBlock) as _)
     }
 }
 
@@ -190,11 +196,16 @@ impl World {
     }
 }
 
+/// All of one start of the store.
+pub fn sealing(version: u64) -> Sealing {
+    Sealing { version: Version(version), seal: SealId(5) }
+}
+
 /// Version zero, or none, is a hole.
 pub fn stored(map: &[u64], block: u64) -> Stored {
     match map.get(block as usize) {
         None | Some(0) => Stored::Hole,
-        Some(version) => Stored::Version(Version(*version)),
+        Some(version) => Stored::Version(sealing(*version)),
     }
 }
 

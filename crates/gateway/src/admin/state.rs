@@ -18,9 +18,10 @@ const BLOCKS: usize = 65_536;
 pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     let (cache, journal, nfs) = (node.cache.usage(), node.journal.usage(), node.server.metrics());
     let clouds = clouds::all(&node);
-    let mut repairs = 0;
+    let (mut repairs, mut damaged) = (0, 0);
     for served in node.served() {
         repairs += served.upkeep.queued_repairs().await.map_err(Refusal::failed)?;
+        damaged += served.upkeep.write_back.report().damaged;
     }
     let incidents = node.incidents.recent(INCIDENTS).len();
     let mut attention = Vec::new();
@@ -34,6 +35,11 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     if repairs > 0 {
         attention
             .push(format!("{repairs} blocks lack fragments; they are repaired when their clouds answer"));
+    }
+    if damaged > 0 {
+        attention.push(
+            "some dirty blocks cannot be written back, because their metadata is damaged: run `kurma meta check`".into(),
+        );
     }
     if journal.waiting > 0 {
         attention

@@ -121,6 +121,25 @@ async fn after_a_crash_between_the_fragments_and_the_commit_nothing_half_done_is
     let world = world.restart();
     assert!(world.read(object(1)).await == newest);
     world.upkeep.garbage.once().await.unwrap();
-    assert_eq!(world.objects(), [3; 3]);
+    // Beside the current ones there are those that the dead process has stored: under names that nobody else uses.
+    assert_eq!(world.objects(), [6; 3]);
     assert!(world.upkeep.scrubber.once(100, 0).await.unwrap().is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_with_damaged_metadata_are_passed_over_and_counted() {
+    let world = World::new();
+    // More of them than one look at the metadata takes, and all of them older.
+    for number in 1..=300 {
+        world.volume.write(object(number), 0, vec![1; 10]);
+        world.volume.damaged.lock().push(object(number));
+    }
+    world.volume.write(object(1000), 0, content(1, 1));
+    let report = world.write_all().await;
+    assert_eq!((report.blocks, report.failed, report.damaged), (2, 300, 300));
+    assert_eq!(world.upkeep.write_back.failures_in_a_row(), 0, "the clouds are well");
+    assert_eq!(world.dirty(), 3000);
+    world.volume.damaged.lock().clear();
+    assert_eq!(world.write_all().await.blocks, 300);
+    assert_eq!(world.dirty(), 0);
 }

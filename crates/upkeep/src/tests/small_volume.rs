@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use blocks::{Placement, Protection, SealId};
+use blocks::{CurrentVersions, Placement, Protection, SealId};
 use bytes::Bytes;
 use cache::{Cache, DataOp};
 use ids::{BlockIndex, BlockShift, GatewayId, ObjectId, ObjectNumber, Version, VolumeId};
@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use seal::{BlockIdentity, FileKey, KeyEpoch};
 
 use crate::{
-    Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, RepairRow, VolumeFailure, Written,
-    WrittenAs,
+    Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, Plans, RepairRow, VolumeFailure,
+    Written, WrittenAs,
 };
 
 pub const VOLUME: VolumeId = VolumeId(3);
@@ -70,7 +70,7 @@ pub struct File {
 #[derive(Default)]
 pub struct Rows {
     pub files: HashMap<ObjectId, File>,
-    pub garbage: BTreeMap<u64, (ObjectId, Vec<BlockIdentity>)>,
+    pub garbage: BTreeMap<u64, (ObjectId, Vec<(BlockIdentity, SealId)>)>,
     pub repairs: BTreeMap<(ObjectId, BlockIndex, Version), Vec<u8>>,
     pub removed: Vec<ObjectId>,
     next_garbage: u64,
@@ -93,6 +93,8 @@ pub struct SmallVolume {
     /// Happens after the next plan, before anything is stored.
     pub meanwhile: Mutex<Option<Meanwhile>>,
     repairs_waiting: tokio::sync::Notify,
+    /// Objects whose metadata cannot be read.
+    pub damaged: Mutex<Vec<ObjectId>>,
 }
 
 impl SmallVolume {
@@ -114,6 +116,7 @@ impl SmallVolume {
             commits: AtomicU64::new(0),
             meanwhile: Mutex::default(),
             repairs_waiting: tokio::sync::Notify::new(),
+            damaged: Mutex::default(),
         }
     }
 
@@ -148,7 +151,7 @@ impl SmallVolume {
             let entry = &mut file_rows.map[at];
             entry.hole = true;
             if entry.version > 0 {
-                versions.push(identity(object, BlockIndex(at as u64), entry.version));
+                versions.push((identity(object, BlockIndex(at as u64), entry.version), SealId(entry.seal)));
             }
         }
         rows.discard(object, versions);
@@ -160,8 +163,9 @@ impl SmallVolume {
         rows.removed.push(object);
         let file_rows = rows.files.remove(&object).unwrap();
         let stored = file_rows.map.iter().enumerate().filter(|(_, entry)| !entry.hole && entry.version > 0);
-        let versions =
-            stored.map(|(at, entry)| identity(object, BlockIndex(at as u64), entry.version)).collect();
+        let versions = stored
+            .map(|(at, entry)| (identity(object, BlockIndex(at as u64), entry.version), SealId(entry.seal)));
+        let versions = versions.collect();
         rows.discard(object, versions);
         self.publish(&mut rows, DataOp::Forget { file: file(object) }, Bytes::new());
     }
@@ -197,7 +201,7 @@ impl Rows {
         map.get(block.0 as usize).copied().unwrap_or(Entry { hole: true, ..Entry::default() })
     }
 
-    fn discard(&mut self, object: ObjectId, versions: Vec<BlockIdentity>) {
+    fn discard(&mut self, object: ObjectId, versions: Vec<(BlockIdentity, SealId)>) {
         if !versions.is_empty() {
             self.next_garbage += 1;
             self.garbage.insert(self.next_garbage, (object, versions));
@@ -213,19 +217,29 @@ fn repair_row(key: &(ObjectId, BlockIndex, Version)) -> Bytes {
     [&key.0.to_bytes()[..], &key.1.0.to_be_bytes(), &key.2.0.to_be_bytes()].concat().into()
 }
 
+impl CurrentVersions for SmallVolume {
+    async fn is_current(&self, id: &BlockIdentity, seal: SealId) -> bool {
+        let entry = self.rows.lock().entry(id.object, id.block);
+        !entry.hole && (entry.version, entry.seal) == (id.version.0, seal.0)
+    }
+}
+
 #[async_trait]
 impl MaintainedVolume for SmallVolume {
     fn id(&self) -> VolumeId {
         VOLUME
     }
 
-    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Vec<Plan>, VolumeFailure> {
+    async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Plans, VolumeFailure> {
         let plans = blocks.iter().map(|&(object, block)| {
+            if self.damaged.lock().contains(&object) {
+                return Err("its row is damaged".into());
+            }
             let rows = self.rows.lock();
-            let Some(file) = rows.files.get(&object) else { return Plan::Nothing };
+            let Some(file) = rows.files.get(&object) else { return Ok(Plan::Nothing) };
             let length = file.size.saturating_sub(SHIFT.start_of(block)).min(SHIFT.bytes());
             if length == 0 {
-                return Plan::Nothing;
+                return Ok(Plan::Nothing);
             }
             let entry = rows.entry(object, block);
             let mut attempts = self.attempts.lock();
@@ -238,7 +252,7 @@ impl MaintainedVolume for SmallVolume {
             let new = Entry { version: *attempt, seal: self.boot, hole: false };
             let BlockVersion { identity, key, placement, seal } = self.version(object, block, new);
             let protection = Protection::default();
-            Plan::Store(NewBlock { identity, seal, key, placement, protection, length, base })
+            Ok(Plan::Store(NewBlock { identity, seal, key, placement, protection, length, base }))
         });
         let plans = plans.collect();
         if let Some(meanwhile) = self.meanwhile.lock().take() {
@@ -262,14 +276,14 @@ impl MaintainedVolume for SmallVolume {
             if let WrittenAs::Version { identity, seal, missing, .. } = content {
                 let old = rows.entry(object, block);
                 if !current {
-                    rows.discard(object, vec![*identity]);
+                    rows.discard(object, vec![(*identity, *seal)]);
                     continue;
                 }
                 let failed = old.version + 1..identity.version.0;
-                let mut versions: Vec<_> =
-                    failed.map(|version| super::small_volume::identity(object, block, version)).collect();
+                let of = |version, seal| (super::small_volume::identity(object, block, version), seal);
+                let mut versions: Vec<_> = failed.map(|version| of(version, *seal)).collect();
                 if !old.hole {
-                    versions.push(super::small_volume::identity(object, block, old.version));
+                    versions.push(of(old.version, SealId(old.seal)));
                     rows.repairs.remove(&(object, block, Version(old.version)));
                 }
                 rows.discard(object, versions);

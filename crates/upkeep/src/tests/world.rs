@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement};
-use cache::{BlockLoader, Cache, CacheConfig, FileKey, LoadError, ReadRequest, Scope, Stored};
+use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, SealId};
+use cache::{BlockLoader, Cache, CacheConfig, FileKey, LoadError, ReadRequest, Scope, Sealing, Stored};
 use cloud::{Connection, Faulty, Memory, Options, test_environment};
 use environment::Environment;
 use ids::{BlockIndex, ObjectId, Version};
@@ -117,7 +117,9 @@ impl World {
             .iter()
             .map(|block| match self.volume.rows.lock().entry(object, *block) {
                 entry if entry.hole => Stored::Hole,
-                entry => Stored::Version(Version(entry.version)),
+                entry => {
+                    Stored::Version(Sealing { version: Version(entry.version), seal: SealId(entry.seal) })
+                }
             })
             .collect();
         let loader: Arc<dyn BlockLoader> =
@@ -137,13 +139,13 @@ impl BlockLoader for AnyVersion {
         &self,
         file: FileKey,
         block: BlockIndex,
-        version: Version,
+        sealing: Sealing,
     ) -> Result<bytes::Bytes, LoadError> {
         let entry = self.volume.rows.lock().entry(file.object, block);
         let stored = self.volume.version(file.object, block, entry);
-        assert_eq!(stored.identity.version, version);
+        assert_eq!((stored.identity.version, stored.seal), (sealing.version, sealing.seal));
         let (volume, blocks) = (self.volume.clone(), self.blocks.clone());
-        VersionLoader { volume, blocks, version: stored }.load(file, block, version).await
+        VersionLoader { volume, blocks, version: stored }.load(file, block, sealing).await
     }
 }
 

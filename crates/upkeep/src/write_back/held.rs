@@ -5,7 +5,7 @@ use cache::{DirtyBlock, FileKey};
 use ids::BlockIndex;
 
 /// Blocks remembered; beyond it a failing block goes back to the queue at once.
-const MOST: usize = 1024;
+const MOST: usize = 65_536;
 
 /// Blocks that could not be written back, held out of the queue until their pause is over, so that one bad block
 /// does not keep the others waiting.

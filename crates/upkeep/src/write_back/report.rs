@@ -13,6 +13,8 @@ pub struct WriteBackReport {
     pub overtaken: u64,
     /// Attempts that failed; their data is still dirty.
     pub failed: u64,
+    /// Those of them that failed because the metadata of the block is damaged.
+    pub damaged: u64,
 }
 
 impl WriteBackReport {
@@ -25,6 +27,7 @@ impl WriteBackReport {
             dropped: self.dropped - before.dropped,
             overtaken: self.overtaken - before.overtaken,
             failed: self.failed - before.failed,
+            damaged: self.damaged - before.damaged,
         }
     }
 }

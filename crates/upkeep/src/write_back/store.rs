@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{BlockLoader, BlockSnapshot, CacheError};
+use cache::{BlockLoader, BlockSnapshot, CacheError, Sealing};
 
 use super::{InFlight, Parts, UNIT};
 use crate::loader::VersionLoader;
@@ -31,11 +31,12 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             _ if snapshot.covers(new.length) => None,
             Base::Hole => Some(Bytes::new()),
             Base::Stored(stored) => {
-                let (shift, version) = (new.placement.block_shift(), stored.identity.version);
+                let shift = new.placement.block_shift();
+                let sealing = Sealing { version: stored.identity.version, seal: stored.seal };
                 let (volume, blocks) = (self.volume.clone(), self.blocks.clone());
                 let loader: Arc<dyn BlockLoader> =
                     Arc::new(VersionLoader { volume, blocks, version: stored.clone() });
-                Some(self.cache.stored_block(file, shift, snapshot.block(), version, &loader).await?)
+                Some(self.cache.stored_block(file, shift, snapshot.block(), sealing, &loader).await?)
             }
         };
         let parts = snapshot.assemble(new.length, base.as_ref()).await?;
@@ -45,7 +46,8 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             [one] => one.clone(),
             many => many.concat().into(),
         };
-        let staged = self.cache.stage(file, snapshot.block(), identity.version, content);
+        let sealing = Sealing { version: identity.version, seal };
+        let staged = self.cache.stage(file, snapshot.block(), sealing, content);
         Ok((
             WrittenAs::Version { identity, seal, missing: stored.missing, length },
             InFlight { staged, _permit: permit },

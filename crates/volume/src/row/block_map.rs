@@ -5,7 +5,8 @@
 //! literal, one that is repeated otherwise. An entry is `zigzag(version - version before) << 3 | wide << 2 | hole << 1 |
 //! extra`; with `wide` (a step of over 60 bits) the step's higher bits follow; with `extra` the creator, the seal id
 //! and the number of burnt versions follow, without it the first two are those of the entry before and nothing is
-//! burnt. Blocks behind the last run have never been stored. Neighbours are alike, so that an entry takes about a
+//! burnt. A seal id is 0 and 8 bytes where it first appears in the chunk; where it comes again, it is the number of
+//! that appearance, from 1. Blocks behind the last run have never been stored. Neighbours are alike, so that an entry takes about a
 //! byte, and equal neighbours nothing (`K20`).
 
 use blocks::SealId;
@@ -17,7 +18,7 @@ use super::{BadRow, RowReader, RowWriter};
 /// Blocks of one chunk.
 pub(crate) const CHUNK_BLOCKS: u64 = 1024;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// The state of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +70,14 @@ impl Chunk {
     pub fn encode(&self) -> Bytes {
         let used = self.entries.iter().rposition(|e| *e != BlockEntry::NONE).map_or(0, |last| last + 1);
         let entries = &self.entries[..used];
-        let mut row = RowWriter::new(FORMAT);
-        let mut before = BlockEntry::NONE;
+        let mut row =
+            EntryWriter { row: RowWriter::new(FORMAT), before: BlockEntry::NONE, seals: Vec::new() };
         let mut at = 0;
         while at < entries.len() {
             let alike = run_length(&entries[at..]);
             if alike >= 2 {
-                row.number((alike as u64 - 1) << 1);
-                write_entry(&mut row, before, entries[at]);
-                before = entries[at];
+                row.row.number((alike as u64 - 1) << 1);
+                row.entry(entries[at]);
                 at += alike;
                 continue;
             }
@@ -85,14 +85,11 @@ impl Chunk {
             let length = (1..entries.len() - at)
                 .find(|&next| run_length(&entries[at + next..]) >= 3)
                 .unwrap_or(entries.len() - at);
-            row.number((length as u64 - 1) << 1 | 1);
-            for &entry in &entries[at..at + length] {
-                write_entry(&mut row, before, entry);
-                before = entry;
-            }
+            row.row.number((length as u64 - 1) << 1 | 1);
+            entries[at..at + length].iter().for_each(|&entry| row.entry(entry));
             at += length;
         }
-        row.finish()
+        row.row.finish()
     }
 
     pub fn get(&self, index: u64) -> BlockEntry {
@@ -142,11 +139,11 @@ impl<'a> ChunkView<'a> {
 
     /// Calls `visit` with every distinct entry and how often it repeats, until it returns false.
     fn walk(&self, mut visit: impl FnMut(BlockEntry, usize) -> bool) -> Result<(), BadRow> {
-        let mut reader = self.reader.clone();
-        let mut before = BlockEntry::NONE;
+        let mut reader =
+            EntryReader { row: self.reader.clone(), before: BlockEntry::NONE, seals: Vec::new() };
         let mut total = 0;
-        while !reader.is_empty() {
-            let header = reader.number()?;
+        while !reader.row.is_empty() {
+            let header = reader.row.number()?;
             let length = (header >> 1) + 1;
             total += length;
             if header >> 1 >= CHUNK_BLOCKS || total > CHUNK_BLOCKS {
@@ -154,8 +151,7 @@ impl<'a> ChunkView<'a> {
             }
             let (entries, repeat) = if header & 1 == 1 { (length, 1) } else { (1, length as usize) };
             for _ in 0..entries {
-                before = read_entry(&mut reader, before)?;
-                if !visit(before, repeat) {
+                if !visit(reader.entry()?, repeat) {
                     return Ok(());
                 }
             }
@@ -168,37 +164,76 @@ fn run_length(entries: &[BlockEntry]) -> usize {
     entries.iter().take_while(|e| **e == entries[0]).count()
 }
 
-fn write_entry(row: &mut RowWriter, before: BlockEntry, entry: BlockEntry) {
-    let step = entry.version.0.wrapping_sub(before.version.0) as i64;
-    let extra = entry.creator != before.creator || entry.seal != before.seal || entry.burnt != 0;
-    let zigzag = ((step << 1) ^ (step >> 63)) as u64;
-    // Three flags more than 64 bits can hold: a wide step takes two numbers.
-    let flags = u64::from(entry.hole) << 1 | u64::from(extra);
-    let low = zigzag & ((1 << 61) - 1);
-    let high = zigzag >> 61;
-    row.number(low << 3 | u64::from(high != 0) << 2 | flags);
-    if high != 0 {
-        row.number(high);
-    }
-    if extra {
-        row.number(u64::from(entry.creator.0)).number(entry.seal.0).number(entry.burnt);
+/// Encodes entries, each after the one before.
+struct EntryWriter {
+    row: RowWriter,
+    before: BlockEntry,
+    /// In the order of their first appearance: few, one for each start of the store that wrote to these blocks.
+    seals: Vec<SealId>,
+}
+
+impl EntryWriter {
+    fn entry(&mut self, entry: BlockEntry) {
+        let (row, before) = (&mut self.row, std::mem::replace(&mut self.before, entry));
+        let step = entry.version.0.wrapping_sub(before.version.0) as i64;
+        let extra = entry.creator != before.creator || entry.seal != before.seal || entry.burnt != 0;
+        let zigzag = ((step << 1) ^ (step >> 63)) as u64;
+        // Three flags more than 64 bits can hold: a wide step takes two numbers.
+        let flags = u64::from(entry.hole) << 1 | u64::from(extra);
+        let low = zigzag & ((1 << 61) - 1);
+        let high = zigzag >> 61;
+        row.number(low << 3 | u64::from(high != 0) << 2 | flags);
+        if high != 0 {
+            row.number(high);
+        }
+        if extra {
+            row.number(u64::from(entry.creator.0));
+            match self.seals.iter().position(|seal| *seal == entry.seal) {
+                Some(at) => row.number(at as u64 + 1),
+                None => {
+                    self.seals.push(entry.seal);
+                    row.number(0).fixed(&entry.seal.0.to_be_bytes())
+                }
+            };
+            row.number(entry.burnt);
+        }
     }
 }
 
-fn read_entry(reader: &mut RowReader<'_>, before: BlockEntry) -> Result<BlockEntry, BadRow> {
-    let head = reader.number()?;
-    let high = if head & 4 != 0 { reader.number()? } else { 0 };
-    if high > 7 || (head & 4 != 0 && high == 0) {
-        return Err(BadRow("a block version out of range"));
+/// The inverse.
+struct EntryReader<'a> {
+    row: RowReader<'a>,
+    before: BlockEntry,
+    seals: Vec<SealId>,
+}
+
+impl EntryReader<'_> {
+    fn entry(&mut self) -> Result<BlockEntry, BadRow> {
+        let (row, before) = (&mut self.row, self.before);
+        let head = row.number()?;
+        let high = if head & 4 != 0 { row.number()? } else { 0 };
+        if high > 7 || (head & 4 != 0 && high == 0) {
+            return Err(BadRow("a block version out of range"));
+        }
+        let zigzag = high << 61 | head >> 3;
+        let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+        let version = Version(before.version.0.wrapping_add(step as u64));
+        let (mut creator, mut seal, mut burnt) = (before.creator, before.seal, 0);
+        if head & 1 == 1 {
+            creator = GatewayId(row.number16()?);
+            seal = match row.number()? {
+                0 => {
+                    self.seals.push(SealId(u64::from_be_bytes(row.fixed()?)));
+                    self.seals.last().copied()
+                }
+                at => usize::try_from(at - 1).ok().and_then(|at| self.seals.get(at).copied()),
+            }
+            .ok_or(BadRow("a seal id that is not there"))?;
+            burnt = row.number()?;
+        }
+        self.before = BlockEntry { version, hole: head & 2 != 0, creator, seal, burnt };
+        Ok(self.before)
     }
-    let zigzag = high << 61 | head >> 3;
-    let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-    let version = Version(before.version.0.wrapping_add(step as u64));
-    let (creator, seal, burnt) = match head & 1 {
-        1 => (GatewayId(reader.number16()?), SealId(reader.number()?), reader.number()?),
-        _ => (before.creator, before.seal, 0),
-    };
-    Ok(BlockEntry { version, hole: head & 2 != 0, creator, seal, burnt })
 }
 
 #[cfg(test)]
@@ -224,7 +259,7 @@ mod tests {
                 version: Version(version),
                 hole,
                 creator: GatewayId(creator),
-                seal: SealId(u64::from(creator) * 7),
+                seal: SealId(u64::from(creator) << 60 | version % 4),
                 burnt,
             },
         )
@@ -253,7 +288,7 @@ mod tests {
         for index in 0..CHUNK_BLOCKS {
             chunk.set(index, entry(1));
         }
-        assert!(chunk.encode().len() <= 8, "{}", chunk.encode().len());
+        assert!(chunk.encode().len() <= 16, "{}", chunk.encode().len());
     }
 
     #[test]
@@ -261,10 +296,12 @@ mod tests {
         // K20: 8 bytes of version and 2 of creator a block, after 16 random overwrites per block on average.
         let mut chunk = Chunk::default();
         let mut state = 12345_u64;
-        for _ in 0..16 * CHUNK_BLOCKS {
+        for round in 0..16 * CHUNK_BLOCKS {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let index = (state >> 33) % CHUNK_BLOCKS;
-            chunk.set(index, entry(chunk.get(index).version.0 + 1));
+            // Eight starts of the store, one after the other.
+            let seal = SealId(0x5EA1 + ((round / (2 * CHUNK_BLOCKS)) << 60));
+            chunk.set(index, BlockEntry { seal, ..entry(chunk.get(index).version.0 + 1) });
         }
         let (raw, coded) = (10 * CHUNK_BLOCKS as usize, chunk.encode().len());
         assert!(coded * 4 <= raw, "{coded} bytes of {raw}");

@@ -265,8 +265,8 @@ async fn a_fragment_that_a_read_found_bad_is_repaired() {
 async fn a_failed_attempt_burns_its_version_and_its_fragments_are_collected() {
     let node = Node::new().await;
     let file = file_of(&node, b"x").await;
-    let plan = |plans: Vec<Plan>| match plans.into_iter().next() {
-        Some(Plan::Store(block)) => block.identity.version,
+    let plan = |plans: Vec<Result<Plan, crate::VolumeError>>| match plans.into_iter().next() {
+        Some(Ok(Plan::Store(block))) => block.identity.version,
         other => panic!("{other:?}"),
     };
     let blocks = [(file.object, BlockIndex(0))];
@@ -275,7 +275,7 @@ async fn a_failed_attempt_burns_its_version_and_its_fragments_are_collected() {
     node.write_back().await;
     assert_eq!(node.entry(file, 0).await.version, Version(3));
     let garbage = node.volume.all_garbage(None, 9).await.unwrap();
-    let versions: Vec<_> = garbage.iter().flat_map(|row| &row.versions).map(|id| id.version).collect();
+    let versions: Vec<_> = garbage.iter().flat_map(|row| &row.versions).map(|(id, _)| id.version).collect();
     assert_eq!(versions, [Version(1), Version(2)]);
 }
 
@@ -287,7 +287,7 @@ async fn a_truncation_during_write_back_wins() {
         node.cache.claim_dirty(node.volume.volume(), &cache::Selection { bytes: 1, blocks: 1, hurry: true });
     let snapshot = node.cache.snapshot(&claimed[0]).unwrap();
     let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
-    let Plan::Store(block) = &plans[0] else { panic!("{plans:?}") };
+    let Ok(Plan::Store(block)) = &plans[0] else { panic!("{plans:?}") };
     set_size(&node, file, 0).await;
     set_size(&node, file, 10).await;
     let content_of = upkeep::WrittenAs::Version {
@@ -317,4 +317,98 @@ async fn too_many_bad_clouds_are_an_error_and_never_wrong_bytes() {
     }
     let lost = read(&mut begin(&node.fs()).await, file, 0, 8).await;
     assert!(matches!(lost, Err(FsError::Io(_))), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_a_crash_brought_back_has_names_of_its_own() {
+    let node = Node::new().await;
+    let file = file_of(&node, b"content").await;
+    let plan = async |node: &Node| {
+        let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
+        let Some(Ok(Plan::Store(block))) = plans.into_iter().next() else { panic!("something to store") };
+        block
+    };
+    let before = plan(&node).await;
+    let node = node.crash().await;
+    let after = plan(&node).await;
+    assert_eq!(before.identity, after.identity);
+    let name =
+        |block: &upkeep::NewBlock| seal::fragment_name(&block.key.name_key(), &block.identity, 0, block.seal);
+    assert_ne!(name(&before), name(&after));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_who_is_slower_than_the_garbage_gets_the_new_version_and_accuses_nobody() {
+    let node = Node::new().await;
+    let file = file_of(&node, b"old").await;
+    node.write_back().await;
+    node.cache.drop_clean().await;
+    // The clouds keep the reader waiting, and have lost what he wants when they answer.
+    let (reached, slow) = std::sync::mpsc::channel();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let (reached, gate) = (parking_lot::Mutex::new(reached), parking_lot::Mutex::new(gate));
+    let lost: std::sync::Arc<dyn Fn(&cloud::ObjectName, bytes::Bytes) -> bytes::Bytes + Send + Sync> =
+        std::sync::Arc::new(move |_, _| {
+            reached.lock().send(()).unwrap();
+            // Open for everybody once the sender is gone.
+            let _ = gate.lock().recv();
+            bytes::Bytes::new()
+        });
+    let set = |fault: &cloud::Fault| {
+        node.site.clouds.iter().for_each(|cloud| cloud.set(cloud::Side::Reads, fault.clone()));
+    };
+    set(&cloud::Fault::Corrupt(lost));
+    let mut tx = begin(&node.fs()).await;
+    let reader = tokio::spawn(async move { read(&mut tx, file, 0, 3).await });
+    tokio::task::block_in_place(|| slow.recv().unwrap());
+    set(&cloud::Fault::None);
+    write_at(&node, file, 0, b"new").await;
+    node.write_back().await;
+    node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
+    let _ = node.upkeep.garbage.once().await.unwrap();
+    drop(go);
+    assert_eq!(reader.await.unwrap().unwrap(), &b"new"[..]);
+    assert_eq!(node.incidents.0.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn damaged_rows_stop_the_write_back_of_their_own_blocks_only() {
+    let node = Node::new().await;
+    let mut files = Vec::new();
+    for text in ["inode", "map", "good"] {
+        let mut tx = begin(&node.fs()).await;
+        let root = tx.root();
+        files.push(make_file(&mut tx, root, text, b"content").await.file);
+        commit(tx).await;
+    }
+    let keys = node.volume.inner.keys;
+    let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    tx.put(keys.inode(files[0].object), bytes::Bytes::from_static(b"damaged"));
+    // Behind the entry of the block itself.
+    tx.put(keys.chunk(files[1].object, BlockIndex(0)), bytes::Bytes::from_static(&[2, 0, 2, 0, 3, 9]));
+    let _ = tx.commit(meta::Priority::Upkeep).await.unwrap();
+    let _flush = node.cache.flush(cache::Scope::All);
+    let report = node.upkeep.write_back.once().await;
+    assert_eq!((report.blocks, report.damaged, report.failed), (1, 2, 2));
+    assert!(!node.entry(files[2], 0).await.hole);
+    assert_eq!(node.cache.dirty_bytes(cache::Scope::All), 2 * 7);
+    assert_eq!(content(&node, files[2]).await, b"content");
+}
+
+#[tokio::test]
+async fn upkeep_is_told_at_once_of_what_a_read_found_bad() {
+    // K65
+    use upkeep::MaintainedVolume;
+    let node = Node::new().await;
+    let file = file_of(&node, b"precious").await;
+    node.write_back().await;
+    node.volume.queue_repair(file.object, BlockIndex(0), Version(1), &[1]).await.unwrap();
+    node.volume.repairs_waiting().await;
+    // What is known already is no news.
+    node.volume.queue_repair(file.object, BlockIndex(0), Version(1), &[1]).await.unwrap();
+    tokio::select! {
+        biased;
+        () = node.volume.repairs_waiting() => panic!("told again"),
+        () = std::future::ready(()) => {}
+    }
 }

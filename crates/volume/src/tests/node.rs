@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, Protection};
@@ -21,10 +22,14 @@ pub const SHIFT: BlockShift = BlockShift::MIN;
 pub const BLOCK: u64 = 64 << 10;
 pub const GC_DELAY: Duration = Duration::from_secs(3600);
 
-struct NoSink;
+/// Counts what clouds are accused of.
+#[derive(Default)]
+pub struct Incidents(pub AtomicU64);
 
-impl IncidentSink for NoSink {
-    fn report(&self, _incident: Incident) {}
+impl IncidentSink for Incidents {
+    fn report(&self, _incident: Incident) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What outlives a node: disk, clouds, keys.
@@ -55,6 +60,7 @@ pub struct Node {
     pub journal: Journal,
     pub store: LocalStore,
     pub cache: Cache,
+    pub incidents: Arc<Incidents>,
     pub volumes: Arc<Volumes>,
     pub volume: Volume,
     pub upkeep: Arc<Upkeep<Volume>>,
@@ -77,7 +83,8 @@ impl Node {
             let options = Options::default();
             (CloudId(i as u16), Connection::assemble(&env, &i.to_string(), cloud.clone(), &options))
         });
-        let blocks = Arc::new(BlockStore::new(&env, connections, Arc::new(NoSink), Limits::default()));
+        let incidents = Arc::new(Incidents::default());
+        let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), Limits::default()));
         let node_key = NodeKey::from_bytes([1; 32]);
         let mut config = CacheConfig::new(site.folder.path().join("cache"));
         config.memory = 16 << 20;
@@ -113,7 +120,7 @@ impl Node {
         };
         let (config, v) = (UpkeepConfig::default(), Arc::new(volume.clone()));
         let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config, || false);
-        Node { site, env, journal, store, cache, volumes, volume, upkeep }
+        Node { site, env, journal, store, cache, incidents, volumes, volume, upkeep }
     }
 
     /// Stops in order and starts again.

@@ -118,6 +118,28 @@ async fn the_keys_of_another_gateway_open_nothing() {
 }
 
 #[tokio::test]
+async fn stores_of_other_schemas_are_refused_with_what_to_do() {
+    let node = Node::new().await;
+    for (schema, text) in [(1, "run the version that made it"), (3, "run the newer version")] {
+        let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+        let header = crate::row::StoreHeader { schema, gateway: ids::GatewayId(1) };
+        tx.put(crate::keys::store(), header.encode());
+        let _ = tx.commit(meta::Priority::Upkeep).await.unwrap();
+        let options = crate::VolumesOptions {
+            environment: node.env.clone(),
+            keys: Arc::new(node.site.key_file.gateway_keys()),
+            store: Arc::new(node.store.clone()),
+            cache: node.cache.clone(),
+            blocks: node.volume.inner.node.blocks.clone(),
+            gc_delay: GC_DELAY,
+            capacity: 1,
+        };
+        let Err(refused) = crate::Volumes::open(options).await else { panic!("schema {schema} opened") };
+        assert!(refused.to_string().contains(text), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn at_the_tier_cloud_a_commit_waits_for_the_clouds() {
     let node = Node::new().await;
     node.volumes.set_tier("home", Tier::Cloud).await.unwrap();

@@ -2,10 +2,10 @@
 //! block map says what lies below it.
 
 use bytes::Bytes;
-use cache::{BlockLoader, DataOp, ReadRequest, Stored};
+use cache::{BlockLoader, DataOp, ReadRequest, Sealing, Stored};
 use file_system::permission::{may_read, may_write, require_regular};
 use file_system::{Authority, FileId, FsError, FsResult, ReadData, attribute_rules};
-use ids::{BlockIndex, BlockShift, ObjectId, Version};
+use ids::{BlockIndex, BlockShift, ObjectId};
 use meta::{Attachment, Scan};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::VolumeError;
 use crate::error::meta_error;
 use crate::keys::{Keys, ObjectRow};
 use crate::row::{BlockEntry, CHUNK_BLOCKS, ChunkView, GarbageVersion, Inode, Special};
-use crate::volume::{Inner, Loader, Superseded, Volume};
+use crate::volume::{Inner, Loader, Volume, is_superseded};
 
 /// Rows of the block map read at once.
 const CHUNKS: usize = 256;
@@ -148,6 +148,7 @@ impl VolumeTransaction {
                         block: BlockIndex(number * CHUNK_BLOCKS + index),
                         version: entry.version,
                         creator: entry.creator,
+                        seal: entry.seal,
                     });
                     chunk.set(index, BlockEntry { hole: true, ..entry });
                 }
@@ -170,13 +171,8 @@ impl VolumeTransaction {
         for (key, row) in changed {
             self.meta.put(key, row);
         }
-        // Those that there are, not one for each version: a large file has more blocks than a transaction has writes.
-        let (start, end) = self.volume.keys.repairs_of(object);
-        let start = start.max(self.volume.keys.repair(object, first, Version::NONE));
-        let scan = Scan { start: &start, end: &end, guard: None, limit: usize::MAX };
-        for (repair, _) in self.meta.scan(scan).await.map_err(meta_error)? {
-            self.meta.delete(repair);
-        }
+        // Repairs of what was cut stay in their queue, which there may be more of than a transaction can hold; the next
+        // pass over it drops those of versions that are not current.
         let volume = self.volume.clone();
         volume.put_garbage(&mut *self.meta, object, policy, &key, garbage);
         Ok(())
@@ -214,7 +210,10 @@ async fn read_committed(volume: &Arc<Inner>, object: ObjectId, request: ReadRequ
                     Some(row) => {
                         let entry = ChunkView::new(row).and_then(|c| c.entry(block.0 % CHUNK_BLOCKS));
                         let entry = entry.map_err(volume.damaged("the block map of object", object))?;
-                        if entry.is_stored() { Stored::Version(entry.version) } else { Stored::Hole }
+                        match entry {
+                            BlockEntry { hole: true, .. } => Stored::Hole,
+                            BlockEntry { version, seal, .. } => Stored::Version(Sealing { version, seal }),
+                        }
                     }
                     None => Stored::Hole,
                 });
@@ -224,7 +223,7 @@ async fn read_committed(volume: &Arc<Inner>, object: ObjectId, request: ReadRequ
         match volume.node.cache.read(plan, &stored, &loader).await {
             Ok(parts) => return Ok(parts),
             // Usually a version that was replaced on the way; the map knows the new one.
-            Err(cache::CacheError::Load { cause, .. }) if cause.is::<Superseded>() && attempts > 1 => {
+            Err(cache::CacheError::Load { cause, .. }) if is_superseded(&cause) && attempts > 1 => {
                 attempts -= 1;
             }
             Err(error) => return Err(VolumeError::Cache(error).into()),

@@ -137,14 +137,16 @@ async fn an_abandoned_sealing_kept_by_a_cloud_does_not_pass_for_the_new_one() {
         let world = World::new(scheme);
         world.fill(&identity(), &content(1)).await;
         let kept = world.peek(&identity(), 0);
-        // The gateway crashed before the commit, came back, and stores newer content as the same version.
+        // The gateway crashed before the commit, came back, and stores newer content as the same version. The
+        // cloud gives what it kept under the new name.
         let (seal, parts) = (SealId(2), [content(2)]);
         let (key, placement) = (&world.key, &world.placement);
         let again = world.store.store(key, &identity(), seal, placement, &parts, Protection::default()).await;
         assert_eq!(again.unwrap().missing, NONE);
-        world.poke(&identity(), 0, kept);
+        let renamed = Target::new(key, &identity(), seal, placement).name_of(0);
+        world.memory(0).poke(&renamed, Some(kept));
         world.clouds[1].set(Side::Reads, CloudFault::Delay(Duration::from_millis(5)));
-        let loaded = world.store.load(key, &identity(), seal, placement).await.unwrap();
+        let loaded = world.store.load(key, &identity(), seal, placement, &All(true)).await.unwrap();
         assert_eq!(loaded.plaintext, content(2));
         assert_eq!(loaded.bad.len(), 1);
     }
@@ -206,6 +208,39 @@ async fn the_wrong_file_key_is_a_clean_error() {
     let world = World::new("replicas:2");
     world.fill(&identity(), &content(1)).await;
     let key = FileKey::from_bytes([9; 32]);
-    let error = world.store.load(&key, &identity(), SEAL, &world.placement).await.unwrap_err();
+    let error = world.store.load(&key, &identity(), SEAL, &world.placement, &All(true)).await.unwrap_err();
     assert!(matches!(error, LoadError::Unreadable { good: 0, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_uploads_of_an_abandoned_sealing_replace_nothing() {
+    let world = World::new("rs:2+1");
+    let (seal, parts) = (SealId(2), [content(2)]);
+    let (key, placement) = (&world.key, &world.placement);
+    let stored = world.store.store(key, &identity(), seal, placement, &parts, Protection::default()).await;
+    assert_eq!(stored.unwrap().missing, NONE);
+    // What the process had under way when it was killed arrives now.
+    world.fill(&identity(), &content(1)).await;
+    let loaded = world.store.load(key, &identity(), seal, placement, &All(true)).await.unwrap();
+    assert_eq!(loaded.plaintext, content(2));
+    assert!(loaded.bad.is_empty() && world.incidents().is_empty());
+    assert!(world.store.delete(key, &identity(), SEAL, placement).await.is_empty());
+    assert_eq!(world.store.load(key, &identity(), seal, placement, &All(true)).await.unwrap().bad.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_cloud_is_accused_of_a_version_that_was_superseded() {
+    let world = World::new("rs:2+1");
+    let (store, key, placement, gone) = (&world.store, &world.key, &world.placement, All(false));
+    world.fill(&identity(), &content(1)).await;
+    world.poke(&identity(), 0, None);
+    world.poke(&identity(), 1, None);
+    let error = store.load(key, &identity(), SEAL, placement, &gone).await.unwrap_err();
+    assert!(matches!(error, LoadError::Superseded { .. }), "{error}");
+    let error = store.repair(key, &identity(), SEAL, placement, &[0], &gone).await.unwrap_err();
+    assert!(matches!(error, LoadError::Superseded { .. }), "{error}");
+    assert!(store.verify(key, &identity(), SEAL, placement, &gone).await.is_none());
+    assert!(world.incidents().is_empty());
+    assert!(store.load(key, &identity(), SEAL, placement, &All(true)).await.is_err());
+    assert_eq!(world.incidents().len(), 2, "of a current version they are");
 }
