@@ -166,6 +166,14 @@ pub fn written(
     Ok(new)
 }
 
+/// Attributes of a regular file after `caller` made a hole in it.
+pub fn punched(attributes: &Attributes, caller: &Caller, now: Timestamp) -> Attributes {
+    let mut new = attributes.clone();
+    drop_set_id(&mut new, caller);
+    touch_content(&mut new, now);
+    new
+}
+
 fn checked_time(owner: bool, time: Timestamp) -> FsResult<Timestamp> {
     if !owner {
         return Err(FsError::NotPermitted);

@@ -23,6 +23,7 @@ pub mod model;
 pub mod permissions;
 pub mod renames;
 pub mod scene;
+pub mod sparse_files;
 pub mod unlinked_files;
 
 /// A test for every promise of the contract; `$make` is an asynchronous function that returns a new file system
@@ -75,6 +76,7 @@ macro_rules! conformance_tests {
                 names_are_listed_in_order,
                 links_and_special_nodes_have_none,
                 values_over_the_limit_are_refused,
+                names_may_hold_dots_and_slashes,
             ],
             isolation: [
                 nothing_is_seen_before_the_commit_and_all_after_it,
@@ -111,6 +113,16 @@ macro_rules! conformance_tests {
                 a_directory_does_not_move_below_itself,
                 two_names_of_one_object_are_left_alone,
                 a_replaced_name_keeps_its_place_in_the_listing,
+            ],
+            sparse_files: [
+                holes_are_found_between_data,
+                a_punched_range_reads_as_zeros_and_is_a_hole,
+                what_was_punched_stays_zeros_whatever_is_written_beside_it,
+                a_hole_in_a_part_of_a_block_leaves_the_rest,
+                punching_beyond_the_end_keeps_the_size,
+                allocation_extends_and_overwrites_nothing,
+                a_transaction_sees_its_own_holes,
+                sparse_operations_need_permission_and_a_regular_file,
             ],
             unlinked_files: [
                 a_referenced_file_outlives_its_name,

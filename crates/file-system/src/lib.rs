@@ -32,16 +32,19 @@ mod caller;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod error;
+mod extent;
 mod file_id;
 pub mod limits;
 pub mod memory;
 mod name;
 pub mod permission;
 mod transaction;
+mod xattr_name;
 
 pub use attributes::{Attributes, ChangeInfo, Device, FileKind, SetAttributes, SetTime, Space};
 pub use caller::Caller;
 pub use error::{FsError, FsResult};
+pub use extent::{Extent, Extents};
 pub use file_id::FileId;
 pub use name::{MAX_LINK_TARGET, MAX_NAME, Name};
 pub use permission::{Access, permitted};
@@ -49,3 +52,4 @@ pub use transaction::{
     Authority, CommitMode, CreateKind, Created, DirectoryEntry, DirectoryPage, FileSystem, Mode, OpenCreate,
     OpenReference, Opened, ReadData, Transaction, XattrMode,
 };
+pub use xattr_name::{MAX_XATTR_NAME, XattrName};

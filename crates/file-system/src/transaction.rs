@@ -1,10 +1,13 @@
 use std::any::Any;
+use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use ids::VolumeId;
 
-use crate::{Attributes, Caller, ChangeInfo, Device, FileId, FsResult, Name, SetAttributes, Space};
+use crate::{
+    Attributes, Caller, ChangeInfo, Device, Extent, FileId, FsResult, Name, SetAttributes, Space, XattrName,
+};
 
 /// One volume: a tree of files.
 #[async_trait]
@@ -260,27 +263,64 @@ pub trait Transaction: Send {
         authority: Authority,
     ) -> FsResult<ReadData>;
 
+    /// Bytes that can still be written in this transaction. Fewer than a client wants to write: it is told how many
+    /// were written, or the transaction is committed first.
+    fn room(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Writes all of `data` at `offset`, extending the file if need be. Clears set-user-id and set-group-id as
     /// POSIX says unless the caller is the superuser.
     async fn write(&mut self, file: FileId, offset: u64, data: Bytes, authority: Authority) -> FsResult<()>;
 
-    /// The value of an extended attribute (RFC 8276: user namespace, no prefix).
-    async fn xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes>;
+    /// What lies in `range` up to the end of the file: data and holes in turn, ascending, without gaps, from the first
+    /// byte on. More than `limit` (at least 1) extents are not looked for: then the last ends before the range does. What is
+    /// called data may be zeros; what is called a hole reads as zeros. Empty if the range is beyond the end.
+    async fn extents(
+        &mut self,
+        file: FileId,
+        range: Range<u64>,
+        limit: usize,
+        authority: Authority,
+    ) -> FsResult<Vec<Extent>>;
+
+    /// Makes sure that `length` bytes from `offset` can be written, and extends the file over them. What is there stays; what
+    /// is new reads as zeros.
+    async fn allocate(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        authority: Authority,
+    ) -> FsResult<()>;
+
+    /// Makes `length` bytes from `offset` read as zeros and gives back what stored them. The size stays; what lies beyond
+    /// the end of the file is left out.
+    async fn deallocate(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        authority: Authority,
+    ) -> FsResult<()>;
+
+    /// The value of an extended attribute.
+    async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes>;
 
     /// Sets an extended attribute; value up to 64 KiB.
     async fn set_xattr(
         &mut self,
         file: FileId,
-        name: &Name,
+        name: &XattrName,
         value: Bytes,
         mode: XattrMode,
     ) -> FsResult<ChangeInfo>;
 
     /// Removes an extended attribute.
-    async fn remove_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo>;
+    async fn remove_xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<ChangeInfo>;
 
     /// Names of the extended attributes, sorted.
-    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<Name>>;
+    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<XattrName>>;
 
     /// Room on the volume.
     async fn space(&mut self) -> FsResult<Space>;

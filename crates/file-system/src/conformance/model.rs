@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ use parking_lot::Mutex;
 use super::scene::name;
 use crate::memory::MemoryFileSystem;
 use crate::{
-    Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Device, FileId, FileKind,
+    Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Device, Extent, FileId, FileKind,
     FileSystem, FsResult, Mode, Name, OpenCreate, OpenReference, SetAttributes, SetTime, Transaction,
-    XattrMode, permitted,
+    XattrMode, XattrName, permitted,
 };
 
 /// A clock that stands still until it is told to go on.
@@ -83,7 +84,7 @@ pub async fn compare(subject: &mut dyn Subject, clock: &Arc<ManualClock>, steps:
     pair.open_the_root(clock).await;
     for step in steps {
         clock.advance(Duration::from_millis(u64::from(step[5] % 3) * 500));
-        match step[0] % 40 {
+        match step[0] % 46 {
             0..5 => pair.commit(step[1]).await,
             5 => pair.roll_back(step[1]).await,
             6 => {
@@ -140,6 +141,10 @@ fn choose<T: Clone>(number: u16, values: &[T]) -> T {
 
 fn some_name(number: u16) -> Name {
     choose(number, &["a", "b", "c", "d", "e"].map(name))
+}
+
+fn xattr(name: &Name) -> XattrName {
+    XattrName::new(name.to_bytes()).unwrap()
 }
 
 /// Offsets around the edges of blocks and pages.
@@ -378,12 +383,27 @@ impl Side {
             34 => {
                 let mode = choose(step[5], &[XattrMode::Either, XattrMode::Create, XattrMode::Replace]);
                 let value = Bytes::from(vec![step[2] as u8; 3]);
-                let set = self.tx().set_xattr(file, &first, value, mode).await;
+                let set = self.tx().set_xattr(file, &xattr(&first), value, mode).await;
                 self.result(set, changed)
             }
             35 => {
-                let removed = self.tx().remove_xattr(file, &first).await;
+                let removed = self.tx().remove_xattr(file, &xattr(&first)).await;
                 self.result(removed, changed)
+            }
+            40 | 41 => {
+                let length = choose(step[3], &[1, 3000, 65_536, 70_000, 131_072, 200_000, u64::MAX]);
+                let punched = self.tx().deallocate(file, some_offset(step[2]), length, authority).await;
+                self.result(punched, |_, ()| "punched".to_owned())
+            }
+            42 => {
+                let allocated =
+                    self.tx().allocate(file, some_offset(step[2]), u64::from(step[3]), authority).await;
+                self.result(allocated, |_, ()| "allocated".to_owned())
+            }
+            43 => {
+                let start = some_offset(step[2]);
+                let found = self.extents(file, start..start + 4 * u64::from(step[3]), authority).await;
+                self.result(found, |_, end| format!("extents up to {end:?}"))
             }
             36 => {
                 let target = self.tx().read_link(file).await;
@@ -395,6 +415,30 @@ impl Side {
                 self.result(data, |_, data| format!("{} {}", data.end_of_file, digest(&data.segments)))
             }
         }
+    }
+
+    /// Where the extents of `range` end. How fine they are is not compared: a hole may be called data, but not the
+    /// other way round.
+    async fn extents(
+        &mut self,
+        file: FileId,
+        range: Range<u64>,
+        authority: Authority,
+    ) -> FsResult<Option<u64>> {
+        let found = self.tx().extents(file, range.clone(), usize::MAX, authority).await?;
+        let mut at = range.start;
+        for Extent { range, is_hole } in &found {
+            assert!(range.start == at && range.end > at, "gaps in {found:?}");
+            at = range.end;
+            if *is_hole {
+                let length = (range.end - range.start) as u32;
+                let data = self.tx().read(file, range.start, length, authority).await?;
+                let mut bytes = data.segments.iter().flatten();
+                assert!(data.len() as u32 == length && bytes.all(|&byte| byte == 0), "data in {range:?}");
+            }
+        }
+        assert!(found.windows(2).all(|pair| pair[0].is_hole != pair[1].is_hole), "{found:?}");
+        Ok(found.last().map(|last| last.range.end))
     }
 
     /// The whole tree as text, with the superuser's eyes.
@@ -410,6 +454,7 @@ impl Side {
                 FileKind::Regular => {
                     let data = self.tx().read(file, 0, u32::MAX, Authority::Checked).await.unwrap();
                     line += &digest(&data.segments);
+                    self.extents(file, 0..attributes.size, Authority::Checked).await.unwrap();
                 }
                 FileKind::Symlink => line += &format!("{:?}", self.tx().read_link(file).await.unwrap()),
                 FileKind::Directory => {

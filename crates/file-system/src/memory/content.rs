@@ -1,5 +1,9 @@
+use std::ops::Range;
+
 use bytes::Bytes;
 use rpds::RedBlackTreeMapSync;
+
+use crate::{Extent, Extents};
 
 /// Bytes of a page.
 const PAGE: u64 = 64 << 10;
@@ -63,6 +67,36 @@ impl Content {
         }
     }
 
+    /// Makes zeros of `range`, and holes of the pages in it.
+    pub fn punch(&mut self, range: Range<u64>) {
+        let pages = self.pages.range(range.start / PAGE..range.end.div_ceil(PAGE));
+        let touched: Vec<(u64, Bytes)> = pages.map(|(&page, bytes)| (page, bytes.clone())).collect();
+        for (page, bytes) in touched {
+            let inside = |at: u64| (at.saturating_sub(page * PAGE) as usize).min(bytes.len());
+            let (start, end) = (inside(range.start), inside(range.end));
+            if end == bytes.len() {
+                self.put(page, bytes.slice(..start));
+            } else {
+                let mut rest = bytes.to_vec();
+                rest[start..end].fill(0);
+                self.put(page, rest.into());
+            }
+        }
+    }
+
+    /// Data and holes of `range`.
+    pub fn extents(&self, range: Range<u64>, limit: usize) -> Vec<Extent> {
+        let mut extents = Extents::new(range.start, limit);
+        for (page, bytes) in self.pages.range(range.start / PAGE..range.end.div_ceil(PAGE)) {
+            let (start, end) = (page * PAGE, page * PAGE + bytes.len() as u64);
+            if start.max(range.start) < end && !extents.push_data(start..end.min(range.end)) {
+                return extents.finish();
+            }
+        }
+        extents.push(range.end, true);
+        extents.finish()
+    }
+
     fn put(&mut self, page: u64, bytes: Bytes) {
         self.stored += bytes.len() as u64;
         self.stored -= self.pages.get(&page).map_or(0, |old| old.len() as u64);
@@ -90,5 +124,24 @@ mod tests {
         content.cut(PAGE - 1);
         assert_eq!(text(&content, PAGE - 3, PAGE + 3), b"\0a\0\0\0\0");
         assert_eq!(content.stored, PAGE - 1);
+    }
+
+    #[test]
+    fn a_punched_page_is_a_hole_and_the_rest_of_a_page_zeros() {
+        let mut content = Content::default();
+        content.write(0, &vec![1; 3 * PAGE as usize]);
+        content.punch(PAGE - 1..2 * PAGE + 1);
+        assert_eq!(text(&content, PAGE - 2, PAGE + 1), [1, 0, 0]);
+        assert_eq!(text(&content, 2 * PAGE - 1, 2 * PAGE + 2), [0, 0, 1]);
+        let extents = content.extents(5..4 * PAGE, 9);
+        let ranges: Vec<_> = extents.iter().map(|extent| (extent.range.clone(), extent.is_hole)).collect();
+        let expected = [
+            (5..PAGE - 1, false),
+            (PAGE - 1..2 * PAGE, true),
+            (2 * PAGE..3 * PAGE, false),
+            (3 * PAGE..4 * PAGE, true),
+        ];
+        assert_eq!(ranges, expected);
+        assert_eq!(content.extents(5..4 * PAGE, 2), extents[..2]);
     }
 }

@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,8 +16,8 @@ use crate::permission::{
 };
 use crate::{
     Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, Device,
-    DirectoryEntry, DirectoryPage, FileId, FileKind, FsError, FsResult, MAX_LINK_TARGET, Name, OpenCreate,
-    Opened, ReadData, SetAttributes, Space, Transaction, XattrMode, attribute_rules,
+    DirectoryEntry, DirectoryPage, Extent, FileId, FileKind, FsError, FsResult, MAX_LINK_TARGET, Name, OpenCreate,
+    Opened, ReadData, SetAttributes, Space, Transaction, XattrMode, XattrName, attribute_rules,
 };
 
 /// A transaction on a private copy of the tree.
@@ -459,7 +460,74 @@ impl Transaction for MemoryTransaction {
         })
     }
 
-    async fn xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes> {
+    async fn extents(
+        &mut self,
+        file: FileId,
+        range: Range<u64>,
+        limit: usize,
+        authority: Authority,
+    ) -> FsResult<Vec<Extent>> {
+        let object = self.get(file)?;
+        require_regular(&object.attributes)?;
+        may_read(&object.attributes, &self.caller, authority)?;
+        let end = range.end.min(object.attributes.size);
+        match &object.body {
+            Body::File(content) if range.start < end => Ok(content.extents(range.start..end, limit)),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn allocate(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        authority: Authority,
+    ) -> FsResult<()> {
+        let old = self.get(file)?;
+        require_regular(&old.attributes)?;
+        may_write(&old.attributes, &self.caller, authority)?;
+        if length == 0 {
+            return Err(FsError::InvalidArgument);
+        }
+        self.change(|run| {
+            let mut object = Object::clone(&old);
+            object.attributes =
+                attribute_rules::written(&old.attributes, &run.caller, offset, length, run.now)?;
+            run.tree.put(object);
+            Ok(())
+        })
+    }
+
+    async fn deallocate(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        authority: Authority,
+    ) -> FsResult<()> {
+        let old = self.get(file)?;
+        require_regular(&old.attributes)?;
+        may_write(&old.attributes, &self.caller, authority)?;
+        if length == 0 {
+            return Err(FsError::InvalidArgument);
+        }
+        let range = offset..offset.saturating_add(length).min(old.attributes.size);
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.change(|run| {
+            let mut object = Object::clone(&old);
+            object.attributes = attribute_rules::punched(&old.attributes, &run.caller, run.now);
+            let content = object.content_mut()?;
+            content.punch(range);
+            object.attributes.space_used = content.stored;
+            run.tree.put(object);
+            Ok(())
+        })
+    }
+
+    async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {
         let object = self.get(file)?;
         may_use_xattrs(&object.attributes, &self.caller, Access::READ)?;
         object.xattrs.get(name).cloned().ok_or(FsError::NoXattr)
@@ -468,7 +536,7 @@ impl Transaction for MemoryTransaction {
     async fn set_xattr(
         &mut self,
         file: FileId,
-        name: &Name,
+        name: &XattrName,
         value: Bytes,
         mode: XattrMode,
     ) -> FsResult<ChangeInfo> {
@@ -490,7 +558,7 @@ impl Transaction for MemoryTransaction {
         })
     }
 
-    async fn remove_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo> {
+    async fn remove_xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<ChangeInfo> {
         let object = self.get(file)?;
         may_use_xattrs(&object.attributes, &self.caller, Access::WRITE)?;
         if !object.xattrs.contains_key(name) {
@@ -503,7 +571,7 @@ impl Transaction for MemoryTransaction {
         })
     }
 
-    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<Name>> {
+    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<XattrName>> {
         let object = self.get(file)?;
         may_use_xattrs(&object.attributes, &self.caller, Access::READ)?;
         Ok(object.xattrs.keys().cloned().collect())

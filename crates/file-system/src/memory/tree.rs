@@ -8,7 +8,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use super::content::Content;
 use crate::limits::FIRST_COOKIE;
-use crate::{Attributes, Device, FileId, FileKind, FsError, FsResult, Name, attribute_rules};
+use crate::{Attributes, Device, FileId, FileKind, FsError, FsResult, Name, XattrName, attribute_rules};
 
 /// All objects. Cloning shares everything.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Tree {
 pub(super) struct Object {
     pub attributes: Attributes,
     pub body: Body,
-    pub xattrs: BTreeMap<Name, Bytes>,
+    pub xattrs: BTreeMap<XattrName, Bytes>,
     /// Verifier of the exclusive creation, until the times are set.
     pub verifier: Option<[u8; 8]>,
 }
