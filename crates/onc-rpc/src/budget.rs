@@ -75,12 +75,8 @@ impl Budget {
     /// A budget of `bytes`, which should be several times the largest record.
     pub fn new(bytes: usize) -> Budget {
         let total = bytes.clamp(PIECE, isize::MAX as usize);
-        let pool = Pool {
-            free: total as isize,
-            clients: HashMap::new(),
-            waiting: Vec::new(),
-            next_waiter: 0,
-        };
+        let pool =
+            Pool { free: total as isize, clients: HashMap::new(), waiting: Vec::new(), next_waiter: 0 };
         Budget { shared: Arc::new(Shared { total, pool: Mutex::new(pool) }) }
     }
 
@@ -367,7 +363,10 @@ mod tests {
         assert_eq!(sum(&first), 4 * MIB + ALLOWANCE);
         let second = grab(&account(&budget, 2));
         assert_eq!(sum(&second), 2 * MIB + ALLOWANCE);
-        assert!(now(account(&budget, 3).open().grow(2 * MIB)).is_some(), "who holds nothing gets what is free");
+        assert!(
+            now(account(&budget, 3).open().grow(2 * MIB)).is_some(),
+            "who holds nothing gets what is free"
+        );
         // A second connection of the same client gets its allowance and nothing else.
         assert_eq!(sum(&grab(&account(&budget, 1))), ALLOWANCE);
         drop((first, second));

@@ -1,3 +1,4 @@
+use crate::gss::GssCredential;
 use xdr::{BoundedOpaque, BoundedVec, Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// AUTH_NONE (RFC 5531 §10.1).
@@ -22,6 +23,8 @@ pub enum Credential {
     None,
     /// AUTH_SYS: whoever the client machine says.
     Sys(AuthSys),
+    /// RPCSEC_GSS, verified; only in calls to a server with [`Security::gss`](crate::Security::gss).
+    Gss(Box<GssCredential>),
     /// Another flavor, unparsed.
     Other(OpaqueAuth),
 }
@@ -73,6 +76,7 @@ impl Encode for Credential {
                 let length = out.len() - length_at - 4;
                 out.patch_u32(length_at, length as u32); // at most 340, by the bounds of its fields
             }
+            Credential::Gss(gss) => gss.raw.encode(out),
             Credential::Other(raw) => raw.encode(out),
         }
     }

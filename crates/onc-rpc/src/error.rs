@@ -35,6 +35,15 @@ pub enum RpcError {
     /// The [`Budget`](crate::Budget) had no room for the rest of a request in time.
     #[error("no memory for the rest of a request of the peer; other requests and unread replies hold it all")]
     NoMemory,
+    /// The other side does not agree to TLS, or answers nothing that makes sense; nothing else was sent to it.
+    #[error("the server offers no TLS; nothing was sent to it in the clear")]
+    TlsUnavailable,
+    /// The handshake failed: wrong certificates, another version or protocol, or an end before its end.
+    #[error("the TLS handshake failed: {0}")]
+    TlsHandshake(#[source] io::Error),
+    /// More came in the clear behind the request for TLS: who put it there is not known.
+    #[error("data in the clear follows the request for TLS")]
+    TlsInjection,
     /// A record is neither a call nor a reply (RFC 5531 §9).
     #[error("the peer sent a record that is no RPC message: {0}")]
     Malformed(#[from] xdr::DecodeError),

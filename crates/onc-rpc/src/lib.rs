@@ -11,8 +11,10 @@
 //!   back-pressure; who takes or sends nothing for too long in the middle of a message is cut off.
 //! * Nothing from the wire panics: what cannot be parsed closes the connection.
 //!
-//! It knows no program: NFS and its callback are bodies of calls. It has no portmapper, no UDP and, so far, no
-//! RPCSEC_GSS; credentials other than AUTH_NONE and AUTH_SYS reach the service unparsed.
+//! * What the network may see and change is bounded by [`tls`] (RFC 9289), who calls is proved by [`gss`] (RFC 2203); a
+//!   server turns them on by [`Security`] and finds what it got in [`Peer::transport`] and [`Call::credential`].
+//!
+//! It knows no program: NFS and its callback are bodies of calls. It has no portmapper and no UDP.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -52,12 +54,16 @@ mod budget;
 mod connection;
 mod credential;
 mod error;
+pub mod gss;
 mod limits;
 mod message;
 mod outbox;
 mod peer;
 mod record;
+mod security;
 mod service;
+pub mod tls;
+mod transport;
 
 pub use budget::Budget;
 pub use connection::{Connection, serve_connection};
@@ -66,4 +72,6 @@ pub use error::{AuthStatus, RpcError};
 pub use limits::Limits;
 pub use message::Procedure;
 pub use peer::{ConnectionId, Peer};
+pub use security::Security;
 pub use service::{Call, NoService, Reply, Service};
+pub use transport::Transport;

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
+use crate::gss::RPCSEC_GSS;
 use crate::{AuthStatus, Call, Credential, OpaqueAuth, Reply, RpcError};
 
 const CALL: u32 = 0;
-const REPLY: u32 = 1;
+pub(crate) const REPLY: u32 = 1;
 /// The only version of RPC that is spoken here.
 const RPC_VERSION: u32 = 2;
 
@@ -25,6 +26,11 @@ pub struct Procedure {
 #[derive(Debug)]
 pub(crate) enum Message {
     Call(Call),
+    /// A call with a credential of RPCSEC_GSS, and what its verifier is a checksum of: all before it.
+    GssCall {
+        call: Call,
+        header: Bytes,
+    },
     /// A call that the connection refuses by itself.
     Refused {
         xid: u32,
@@ -91,12 +97,17 @@ fn parse_call(xid: u32, mut input: Decoder) -> Result<Message, DecodeError> {
     }
     let Procedure { program, version, number } = Procedure::decode(&mut input)?;
     let credential = OpaqueAuth::decode(&mut input)?;
+    let header = (credential.flavor == RPCSEC_GSS).then(|| input.since(0));
     let verifier = OpaqueAuth::decode(&mut input)?;
     let Ok(credential) = Credential::try_from(credential) else {
         return Ok(Message::Refused { xid, reply: Reply::AuthError(AuthStatus::BadCredential) });
     };
     let body = input.rest();
-    Ok(Message::Call(Call { xid, program, version, procedure: number, credential, verifier, body }))
+    let call = Call { xid, program, version, procedure: number, credential, verifier, body };
+    Ok(match header {
+        None => Message::Call(call),
+        Some(header) => Message::GssCall { call, header },
+    })
 }
 
 impl ReplyBody {
@@ -127,7 +138,12 @@ pub(crate) fn put_call(out: &mut Encoder, xid: u32, procedure: Procedure, creden
 }
 
 /// The header of a reply; returns the body that follows it, or nothing if no reply is to be sent.
-pub(crate) fn put_reply(out: &mut Encoder, xid: u32, reply: Reply) -> Option<Vec<Bytes>> {
+pub(crate) fn put_reply(
+    out: &mut Encoder,
+    xid: u32,
+    reply: Reply,
+    verifier: &OpaqueAuth,
+) -> Option<Vec<Bytes>> {
     let (accepted, body) = match reply {
         Reply::Success(body) => (Ok(Accepted::Success), body),
         Reply::ProgramUnavailable => (Ok(Accepted::ProgramUnavailable), Vec::new()),
@@ -144,7 +160,7 @@ pub(crate) fn put_reply(out: &mut Encoder, xid: u32, reply: Reply) -> Option<Vec
     match accepted {
         Ok(accepted) => {
             out.put_u32(0);
-            OpaqueAuth::default().encode(out);
+            verifier.encode(out);
             accepted.encode(out);
         }
         Err(denied) => {
@@ -199,7 +215,7 @@ mod tests {
     fn every_reply_arrives_as_what_it_is() {
         let round_trip = |reply| {
             let mut out = Encoder::new();
-            for segment in put_reply(&mut out, 5, reply).unwrap() {
+            for segment in put_reply(&mut out, 5, reply, &OpaqueAuth::default()).unwrap() {
                 out.put_raw(segment);
             }
             match Message::parse(out.into_bytes()).unwrap() {
@@ -222,7 +238,7 @@ mod tests {
             Err(RpcError::AuthError(AuthStatus::TooWeak))
         ));
         assert!(matches!(round_trip(Reply::RpcMismatch), Err(RpcError::RpcMismatch { low: 2, high: 2 })));
-        assert!(put_reply(&mut Encoder::new(), 5, Reply::Drop).is_none());
+        assert!(put_reply(&mut Encoder::new(), 5, Reply::Drop, &OpaqueAuth::default()).is_none());
     }
 
     proptest! {

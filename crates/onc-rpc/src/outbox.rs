@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::RpcError;
 use crate::budget::Charge;
+use crate::transport::Output;
 
 /// Most segments handed to one vectored write.
 const SLICES: usize = 128;
@@ -63,7 +64,7 @@ struct Segment {
 
 struct Stream {
     /// Gone when the connection is closed.
-    writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    writer: Option<Output>,
     /// Taken from the queue, the first one perhaps partly written.
     segments: VecDeque<Segment>,
     /// The stream took no more; its waker will call [`Writable`].
@@ -85,7 +86,7 @@ impl Wake for Writable {
 }
 
 impl Outbox {
-    pub fn new(writer: Box<dyn AsyncWrite + Send + Unpin>, limit: usize, patience: Duration) -> Outbox {
+    pub fn new(writer: Output, limit: usize, patience: Duration) -> Outbox {
         Outbox {
             queue: Mutex::default(),
             stream: Mutex::new(Stream {
@@ -157,6 +158,25 @@ impl Outbox {
         }
     }
 
+    /// The stream, if nothing waits to be written. What is added from now on waits for [`go_on`](Self::go_on).
+    pub fn take_writer(&self) -> Option<Output> {
+        let mut stream = self.stream.lock();
+        if self.queued.load(Ordering::Acquire) > 0 || stream.dirty { None } else { stream.writer.take() }
+    }
+
+    /// Writes to this stream from now on.
+    pub fn go_on(&self, writer: Output) {
+        {
+            let mut stream = self.stream.lock();
+            if self.queue.lock().closed {
+                return;
+            }
+            stream.writer = Some(writer);
+            stream.full = false;
+        }
+        self.write();
+    }
+
     /// Drops what is not yet written and the stream.
     pub fn close(&self) {
         let mut queue = self.queue.lock();
@@ -202,7 +222,9 @@ impl Outbox {
 
     /// Ready when everything queued is written and flushed.
     fn poll_write(&self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Stream { writer: Some(writer), segments, dirty, progress, .. } = stream else { return Poll::Ready(Ok(())) };
+        let Stream { writer: Some(writer), segments, dirty, progress, .. } = stream else {
+            return Poll::Ready(Ok(()));
+        };
         let mut writer = Pin::new(writer);
         loop {
             if segments.is_empty() {
@@ -268,7 +290,7 @@ mod tests {
     fn room_comes_back_when_the_stream_is_read() {
         runtime().block_on(async {
             let (writer, mut reader) = duplex(10);
-            let outbox = Outbox::new(Box::new(writer), 20, PATIENCE);
+            let outbox = Outbox::new(Output::Other(Box::new(writer)), 20, PATIENCE);
             outbox.send(Bytes::from_static(&[1; 8]), vec![Bytes::from_static(&[2; 22])], None);
             outbox.room().await; // 10 of 30 bytes are written, 20 wait
             outbox.send(Bytes::from_static(&[3; 1]), Vec::new(), None);
@@ -291,7 +313,7 @@ mod tests {
     fn closing_frees_permits_and_waiters() {
         runtime().block_on(async {
             let (writer, _reader) = duplex(1);
-            let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+            let outbox = Outbox::new(Output::Other(Box::new(writer)), 1, PATIENCE);
             let semaphore = Arc::new(tokio::sync::Semaphore::new(2));
             let permit = || semaphore.clone().try_acquire_owned().unwrap();
             let charge = Account::new(None, [127, 0, 0, 1].into()).open();
@@ -309,7 +331,7 @@ mod tests {
     fn a_stream_that_fails_ends_the_driver() {
         runtime().block_on(async {
             let (writer, reader) = duplex(1);
-            let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+            let outbox = Outbox::new(Output::Other(Box::new(writer)), 1, PATIENCE);
             drop(reader);
             outbox.send(Bytes::from_static(&[1; 8]), Vec::new(), None);
             let RpcError::Io(error) = outbox.drive().await else { panic!("another error") };
@@ -321,7 +343,7 @@ mod tests {
     async fn a_peer_that_takes_nothing_is_cut_and_a_slow_one_is_not() {
         let message = Bytes::from(vec![7; 40 * LEAST_PROGRESS]);
         let (writer, mut reader) = duplex(LEAST_PROGRESS);
-        let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+        let outbox = Outbox::new(Output::Other(Box::new(writer)), 1, PATIENCE);
         outbox.send(message.clone(), Vec::new(), None);
         let start = Instant::now();
         let slow = async {
@@ -344,7 +366,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_trickle_does_not_keep_a_long_reply_alive() {
         let (writer, mut reader) = duplex(16);
-        let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+        let outbox = Outbox::new(Output::Other(Box::new(writer)), 1, PATIENCE);
         outbox.send(Bytes::from(vec![7; 1 << 20]), Vec::new(), None);
         let trickle = async {
             loop {
@@ -362,7 +384,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_is_no_stall() {
         let (writer, mut reader) = duplex(16);
-        let outbox = Outbox::new(Box::new(writer), 1, PATIENCE);
+        let outbox = Outbox::new(Output::Other(Box::new(writer)), 1, PATIENCE);
         let exchange = async {
             for _ in 0..5 {
                 outbox.send(Bytes::from_static(&[1; 20]), Vec::new(), None);
@@ -386,7 +408,7 @@ mod tests {
                 messages.iter().flat_map(|body| [9].into_iter().chain(body.concat())).collect();
             let received = runtime().block_on(async {
                 let (writer, mut reader) = duplex(capacity);
-                let outbox = Outbox::new(Box::new(writer), usize::MAX, PATIENCE);
+                let outbox = Outbox::new(Output::Other(Box::new(writer)), usize::MAX, PATIENCE);
                 let mut received = vec![0; expected.len()];
                 let send = async {
                     for body in messages {

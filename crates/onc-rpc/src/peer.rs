@@ -2,22 +2,24 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::io::AsyncWrite;
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use xdr::Encoder;
 
+use crate::connection::prepare;
 use crate::message::{Procedure, put_call, put_reply};
 use crate::outbox::{CallPermit, Outbox};
 use crate::record::LAST_FRAGMENT;
-use crate::{Connection, Credential, Limits, Reply, RpcError, Service};
+use crate::tls::TlsClient;
+use crate::transport::Output;
+use crate::{Connection, Credential, Limits, OpaqueAuth, Reply, RpcError, Service, Transport};
 
 /// Room for the header of a reply or of a call with AUTH_SYS and few groups.
 const HEADER_BYTES: usize = 128;
@@ -49,6 +51,8 @@ struct Shared {
     /// Bounds `waiting`.
     outgoing: Semaphore,
     closed: CancellationToken,
+    /// Set once, before the first call, if it is not the default.
+    transport: OnceLock<Transport>,
 }
 
 #[derive(Default)]
@@ -66,20 +70,40 @@ impl Peer {
         limits: Limits,
     ) -> Result<Peer, RpcError> {
         let connection = Connection::tcp(TcpStream::connect(address).await?, service, limits)?;
+        Ok(Peer::spawn(connection))
+    }
+
+    /// The same by TLS (RFC 9289), to a server of this version of this program. Fails if the server does not agree, or
+    /// is not who `tls` says; nothing but the request for TLS goes over the network in the clear.
+    pub async fn connect_tls(
+        address: impl ToSocketAddrs,
+        service: Arc<dyn Service>,
+        limits: Limits,
+        tls: &TlsClient,
+        program: u32,
+        version: u32,
+    ) -> Result<Peer, RpcError> {
+        let stream = TcpStream::connect(address).await?;
+        prepare(&stream)?;
+        let address = stream.peer_addr()?;
+        let (stream, server) = tls.connect(stream, program, version).await?;
+        let (reader, writer) = tokio::io::split(stream);
+        let connection = Connection::new(Box::new(reader), Box::new(writer), address, service, limits);
+        connection.peer().set_transport(Transport::Tls(Arc::new(server)));
+        Ok(Peer::spawn(connection))
+    }
+
+    fn spawn(connection: Connection) -> Peer {
         let peer = connection.peer().clone();
         tokio::spawn(async move {
             if let Err(error) = connection.run().await {
                 tracing::debug!(%error, "connection to a server ended");
             }
         });
-        Ok(peer)
+        peer
     }
 
-    pub(crate) fn new(
-        writer: Box<dyn AsyncWrite + Send + Unpin>,
-        address: SocketAddr,
-        limits: &Limits,
-    ) -> Peer {
+    pub(crate) fn new(writer: Output, address: SocketAddr, limits: &Limits) -> Peer {
         let shared = Shared {
             id: ConnectionId::next(),
             address,
@@ -88,6 +112,7 @@ impl Peer {
             next_xid: AtomicU32::new(1),
             outgoing: Semaphore::new(limits.outgoing_calls),
             closed: CancellationToken::new(),
+            transport: OnceLock::new(),
         };
         Peer { shared: Arc::new(shared) }
     }
@@ -154,6 +179,16 @@ impl Peer {
         self.shared.id
     }
 
+    /// How the connection is protected. The same for all calls: TLS is begun before the first one.
+    pub fn transport(&self) -> &Transport {
+        self.shared.transport.get().unwrap_or(&Transport::Clear)
+    }
+
+    pub(crate) fn set_transport(&self, transport: Transport) {
+        // Only who makes the connection calls this, once.
+        let _ = self.shared.transport.set(transport);
+    }
+
     /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.shared.closed.is_cancelled()
@@ -189,14 +224,14 @@ impl Peer {
     }
 
     /// Sends a reply; `permit` is held until it is written.
-    pub(crate) fn reply(&self, xid: u32, reply: Reply, permit: Option<CallPermit>) {
+    pub(crate) fn reply(&self, xid: u32, reply: Reply, verifier: &OpaqueAuth, permit: Option<CallPermit>) {
         let mut out = unmarked();
-        let Some(body) = put_reply(&mut out, xid, reply) else { return };
+        let Some(body) = put_reply(&mut out, xid, reply, verifier) else { return };
         match marked(out, &body) {
             Ok(header) => self.shared.outbox.send(header, body, permit),
             Err(error) => {
                 tracing::error!(%error, "reply dropped");
-                self.reply(xid, Reply::SystemError, permit);
+                self.reply(xid, Reply::SystemError, verifier, permit);
             }
         }
     }

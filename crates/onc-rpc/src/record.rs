@@ -57,6 +57,11 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         }
     }
 
+    /// The stream, if nothing has been read from it that was not asked for.
+    pub fn into_stream(self) -> Option<R> {
+        self.buffer.is_empty().then_some(self.stream)
+    }
+
     /// Counts what is read from now on there.
     pub fn count_in(&mut self, account: Arc<Account>) {
         self.account = account;
@@ -87,7 +92,8 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             if header.last {
                 return Ok(Some(Record { data: record.freeze(), charge }));
             }
-            header = timeout(self.patience, self.header(record.len())).await.map_err(|_| RpcError::Stalled)??;
+            header =
+                timeout(self.patience, self.header(record.len())).await.map_err(|_| RpcError::Stalled)??;
             fragments += 1;
             if fragments > self.fragment_limit {
                 return Err(RpcError::TooManyFragments { limit: self.fragment_limit });
