@@ -5,7 +5,7 @@ use bytes::Bytes;
 use environment::Environment;
 use ids::{BlockIndex, BlockShift, VolumeId};
 use journal::{Lsn, PayloadRef};
-use meta::{CommitObserver, PublishedAttachment, ReplayedAttachment};
+use meta::{CommitObserver, HeldPayload, PublishedAttachment, ReplayedAttachment};
 use parking_lot::Mutex;
 use seal::NodeKey;
 use tokio::sync::watch;
@@ -15,11 +15,12 @@ use crate::clean::Clean;
 use crate::dirty::Dirty;
 use crate::disk::DiskTier;
 use crate::fetch::Fetches;
+use crate::overlay::Piece;
 use crate::readahead::Readahead;
-use crate::stats::Stats;
+use crate::stats::{Stats, Waiting};
 use crate::unread::Unread;
 use crate::{
-    BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
+    Admission, BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
     ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Usage,
 };
 
@@ -71,7 +72,13 @@ impl Cache {
         let unread = Unread::new(config.unread_memory(), Arc::clone(&clock));
         let memory = config.clean_memory() - config.unread_memory();
         let clean = Arc::new(Clean::new(memory, unread, disk, Arc::clone(&stats)));
-        let dirty = Dirty::new(clock, config.write_back_wait, config.dirty_memory(), config.bookkeeping);
+        let dirty = Dirty::new(
+            clock,
+            config.write_back_wait,
+            config.dirty_memory(),
+            config.bookkeeping,
+            config.journal,
+        );
         Ok(Cache {
             inner: Arc::new(Inner {
                 dirty: Arc::new(dirty),
@@ -185,24 +192,35 @@ impl Cache {
         }
     }
 
-    /// Waits while the books of the dirty data are beyond their budget. To be called before a transaction that brings
-    /// data; without it tiny writes could take more memory than the journal takes disk.
-    pub async fn admit(&self) {
-        let dirty = &self.inner.dirty;
-        if dirty.bookkeeping() <= dirty.bookkeeping_limit() {
-            return;
+    /// Lets `bytes` more of a volume become dirty; waits while the volume has its share of the journal, or the
+    /// books of the dirty data are beyond their budget. To be called before a transaction brings data, and to be
+    /// kept until it is committed.
+    pub async fn admit(&self, volume: VolumeId, bytes: u64) -> Admission {
+        if let Some(admission) = self.try_admit(volume, bytes) {
+            return admission;
         }
-        let mut cleaned = dirty.cleaned();
-        while dirty.bookkeeping() > dirty.bookkeeping_limit() {
-            if cleaned.changed().await.is_err() {
-                return;
+        let _waiting = Waiting::new(&self.inner.stats);
+        let mut cleaned = self.inner.dirty.cleaned();
+        loop {
+            cleaned.borrow_and_update();
+            if let Some(admission) = self.try_admit(volume, bytes) {
+                return admission;
             }
+            // The sender lives as long as the cache.
+            let _ = cleaned.changed().await;
         }
     }
 
-    /// Whether write-back should hurry for the sake of memory (more than half of the books' budget is used).
-    pub fn is_crowded(&self) -> bool {
-        self.inner.dirty.bookkeeping() > self.inner.dirty.bookkeeping_limit() / 2
+    /// As [`Cache::admit`], but `None` where that would wait.
+    pub fn try_admit(&self, volume: VolumeId, bytes: u64) -> Option<Admission> {
+        Admission::take(&self.inner.dirty, volume, bytes)
+    }
+
+    /// Whether write-back of a volume should hurry: its writers will soon wait for its share of the journal, or all
+    /// for the memory of the books.
+    pub fn is_crowded(&self, volume: VolumeId) -> bool {
+        let dirty = &self.inner.dirty;
+        dirty.bookkeeping() > dirty.bookkeeping_limit() / 2 || dirty.shares.is_crowded(volume)
     }
 
     /// The volumes that have dirty data.
@@ -249,6 +267,7 @@ impl Cache {
             dirty: self.inner.dirty.bytes(),
             dirty_memory: self.inner.dirty.memory(),
             bookkeeping: self.inner.dirty.bookkeeping(),
+            journal: self.inner.dirty.shares.total(),
             clean_memory: self.inner.clean.memory_bytes(),
             clean_disk: disk.map_or(0, |disk| disk.bytes()),
             disk_queue: disk.map_or(0, |disk| disk.queued()),
@@ -304,6 +323,32 @@ impl CommitObserver for Cache {
     fn oldest_needed(&self) -> Option<Lsn> {
         self.inner.dirty.oldest_needed()
     }
+
+    fn kept(&self) -> u64 {
+        self.inner.dirty.shares.total()
+    }
+
+    fn held_below(&self, end: Lsn, bytes: u64) -> Vec<HeldPayload> {
+        let held = self.inner.dirty.held_below(end, bytes).into_iter();
+        held.map(|(file, shift, piece)| moved(file, shift, &piece)).collect()
+    }
+
+    fn still_holds(&self, held: &HeldPayload) -> bool {
+        let Ok(DataOp::Moved { file, shift, offset, length, .. }) = DataOp::decode(&held.descriptor) else {
+            return false;
+        };
+        let overlay = self.inner.dirty.overlay(file, offset..offset.saturating_add(length));
+        matches!(overlay.pieces(), [piece] if moved(file, shift, piece) == *held)
+    }
+}
+
+/// What moves a dirty range to another record.
+fn moved(file: FileKey, shift: BlockShift, piece: &Piece) -> HeldPayload {
+    let length = piece.range.end - piece.range.start;
+    let op = DataOp::Moved { file, shift, offset: piece.range.start, length, of: piece.payload.lsn() };
+    // A payload is shorter than 4 GiB.
+    let (from, length) = if piece.payload.is_zeros() { (0, 0) } else { (piece.from as u32, length as u32) };
+    HeldPayload { descriptor: op.encode(), place: piece.payload.place(), from, length }
 }
 
 impl Inner {

@@ -9,6 +9,9 @@ pub struct CacheConfig {
     pub memory: u64,
     /// Most bytes of dirty data's bookkeeping; beyond it [`Cache::admit`](crate::Cache::admit) makes writers wait.
     pub bookkeeping: u64,
+    /// Most bytes of the journal that dirty data may take; beyond a volume's share of it its writers wait. What
+    /// [`JournalConfig::most_kept`](journal::JournalConfig::most_kept) says.
+    pub journal: u64,
     /// Size of the disk tier in bytes; zero turns it off.
     pub disk: u64,
     /// Where the disk tier lives: a directory of its own.
@@ -21,11 +24,12 @@ pub struct CacheConfig {
 }
 
 impl CacheConfig {
-    /// 256 MiB of memory, no disk tier, 16 MiB of readahead, five seconds of rest.
+    /// 256 MiB of memory, no bound on the journal, no disk tier, 16 MiB of readahead, five seconds of rest.
     pub fn new(directory: PathBuf) -> CacheConfig {
         CacheConfig {
             memory: 256 << 20,
             bookkeeping: 64 << 20,
+            journal: u64::MAX,
             disk: 0,
             directory,
             readahead: 16 << 20,

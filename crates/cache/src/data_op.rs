@@ -22,6 +22,7 @@ pub const MAX_ZERO: u64 = 1 << 24;
 /// | 3 | discard | offset 8, length 8 | none |
 /// | 4 | cleaned | shift 1, block 8, up-to LSN 8 | none |
 /// | 5 | forget | | none |
+/// | 6 | moved | shift 1, offset 8, length 8, LSN 8 | the bytes, or none: zeros |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataOp {
     /// The payload is the new content from `offset`.
@@ -72,6 +73,21 @@ pub enum DataOp {
         /// Which file.
         file: FileKey,
     },
+    /// What is still dirty of an older record, appended again so that the older one can be released. The content
+    /// of the range is, at this place in the order of records, the payload (zeros if there is none), and keeps its
+    /// age: it is as old as `of`.
+    Moved {
+        /// Of which file.
+        file: FileKey,
+        /// The file's block size.
+        shift: BlockShift,
+        /// Where the payload goes.
+        offset: u64,
+        /// Bytes, at most [`MAX_ZERO`].
+        length: u64,
+        /// The record that brought the bytes first.
+        of: Lsn,
+    },
 }
 
 /// Bytes that are no [`DataOp`].
@@ -105,13 +121,14 @@ impl DataOp {
             | DataOp::Zero { file, .. }
             | DataOp::Discard { file, .. }
             | DataOp::Cleaned { file, .. }
-            | DataOp::Forget { file } => file,
+            | DataOp::Forget { file }
+            | DataOp::Moved { file, .. } => file,
         }
     }
 
     /// The descriptor of a journal attachment.
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::with_capacity(2 + FileKey::LEN + 17);
+        let mut out = BytesMut::with_capacity(2 + FileKey::LEN + 25);
         out.put_u8(FORMAT);
         out.put_u8(match self {
             DataOp::Write { .. } => 1,
@@ -119,6 +136,7 @@ impl DataOp {
             DataOp::Discard { .. } => 3,
             DataOp::Cleaned { .. } => 4,
             DataOp::Forget { .. } => 5,
+            DataOp::Moved { .. } => 6,
         });
         out.put_slice(&self.file().to_bytes());
         match *self {
@@ -141,6 +159,12 @@ impl DataOp {
                 out.put_u64(up_to.0);
             }
             DataOp::Forget { .. } => {}
+            DataOp::Moved { shift, offset, length, of, .. } => {
+                out.put_u8(shift.get());
+                out.put_u64(offset);
+                out.put_u64(length);
+                out.put_u64(of.0);
+            }
         }
         out.freeze()
     }
@@ -173,6 +197,14 @@ impl DataOp {
                 DataOp::Cleaned { file, shift, block, up_to: Lsn(fields.number()?) }
             }
             5 => DataOp::Forget { file },
+            6 => {
+                let (shift, offset) = (fields.shift()?, fields.number()?);
+                let (length, of) = (fields.number()?, Lsn(fields.number()?));
+                if length > MAX_ZERO {
+                    return Err(DataOpError::Range("the length of moved data"));
+                }
+                DataOp::Moved { file, shift, offset, length, of }
+            }
             other => return Err(DataOpError::Kind(other)),
         };
         if fields.rest.is_empty() { Ok(op) } else { Err(wrong) }
@@ -211,12 +243,13 @@ mod tests {
             object: ObjectId { creator: GatewayId(creator), number: ObjectNumber(number) },
         });
         let shift = (16_u8..=24).prop_map(|s| BlockShift::new(s).unwrap());
-        (file, shift, any::<u64>(), any::<u64>(), 0..5).prop_map(|(file, shift, a, b, kind)| match kind {
+        (file, shift, any::<u64>(), any::<u64>(), 0..6).prop_map(|(file, shift, a, b, kind)| match kind {
             0 => DataOp::Write { file, shift, offset: a },
             1 => DataOp::Zero { file, shift, offset: a, length: b % (MAX_ZERO + 1) },
             2 => DataOp::Discard { file, offset: a, length: b },
             3 => DataOp::Cleaned { file, shift, block: BlockIndex(a >> 24), up_to: Lsn(b) },
-            _ => DataOp::Forget { file },
+            4 => DataOp::Forget { file },
+            _ => DataOp::Moved { file, shift, offset: a, length: b % (MAX_ZERO + 1), of: Lsn(a ^ b) },
         })
     }
 

@@ -13,14 +13,17 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 
 use crate::dirty_file::DirtyFile;
-use crate::overlay::Overlay;
+use crate::overlay::{Overlay, Piece};
 use crate::payload::{Ledger, Payload};
 use crate::queue::{DirtyBlock, Lane, Queue, Selection};
-use crate::{DataOp, FileKey};
+use crate::shares::Shares;
+use crate::{DataOp, FileKey, MAX_ZERO};
 
 const SHARDS: usize = 64;
 /// Bytes of memory that one extent takes, with its payload's books and its share of the maps.
 const EXTENT_BYTES: u64 = 320;
+/// Bytes of the journal that one extent takes beside its content: descriptor, lengths and tags.
+const EXTENT_JOURNAL_BYTES: u64 = 128;
 /// Blocks looked at under one lock of the queue.
 const SCAN: usize = 64;
 /// A block that keeps changing is written back after this many times the usual rest.
@@ -33,6 +36,7 @@ pub(crate) struct Dirty {
     shards: Vec<RwLock<HashMap<FileKey, DirtyFile>>>,
     queue: Queue,
     ledger: Arc<Ledger>,
+    pub shares: Shares,
     clock: Arc<dyn Clock>,
     rest: Duration,
     bookkeeping: u64,
@@ -46,11 +50,12 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
-    pub fn new(clock: Arc<dyn Clock>, rest: Duration, memory: u64, bookkeeping: u64) -> Dirty {
+    pub fn new(clock: Arc<dyn Clock>, rest: Duration, memory: u64, bookkeeping: u64, journal: u64) -> Dirty {
         Dirty {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             queue: Queue::new(),
             ledger: Ledger::new(memory),
+            shares: Shares::new(journal),
             clock,
             rest,
             bookkeeping,
@@ -87,6 +92,13 @@ impl Dirty {
                 Some(block..BlockIndex(block.0 + 1))
             }),
             DataOp::Forget { file } => self.discard(file, 0..u64::MAX, lsn),
+            DataOp::Moved { file, shift, offset, length, of } => {
+                let length = if place.length == 0 { length } else { u64::from(place.length) };
+                let range = offset..offset.saturating_add(length);
+                if !range.is_empty() {
+                    self.relocate(file, shift, range, Payload::moved(&self.ledger, of, lsn, place));
+                }
+            }
         }
     }
 
@@ -103,6 +115,39 @@ impl Dirty {
             dirty.put(range, payload, now);
             Some(blocks)
         });
+    }
+
+    fn relocate(&self, file: FileKey, shift: BlockShift, range: Range<u64>, payload: Arc<Payload>) {
+        let now = self.clock.monotonic();
+        self.change(file, Some(shift), |dirty| {
+            let last = dirty.shift.index_of(range.end - 1);
+            let blocks = dirty.shift.index_of(range.start)..BlockIndex(last.0 + 1);
+            dirty.relocate(range, payload, now);
+            Some(blocks)
+        });
+    }
+
+    /// Dirty ranges whose bytes records before `end` have, cut so that a record of about `bytes` holds them.
+    pub fn held_below(&self, end: Lsn, bytes: u64) -> Vec<(FileKey, BlockShift, Piece)> {
+        let mut found = Vec::new();
+        let mut left = bytes;
+        for shard in &self.shards {
+            for (file, dirty) in shard.read().iter() {
+                for mut piece in dirty.pieces().filter(|piece| piece.payload.holder() < end) {
+                    if left <= EXTENT_JOURNAL_BYTES {
+                        return found;
+                    }
+                    left -= EXTENT_JOURNAL_BYTES;
+                    let longest = if piece.payload.is_zeros() { MAX_ZERO } else { left };
+                    piece.range.end = piece.range.end.min(piece.range.start.saturating_add(longest));
+                    if !piece.payload.is_zeros() {
+                        left -= piece.range.end - piece.range.start;
+                    }
+                    found.push((*file, dirty.shift, piece));
+                }
+            }
+        }
+        found
     }
 
     fn discard(&self, file: FileKey, range: Range<u64>, lsn: Lsn) {
@@ -129,7 +174,7 @@ impl Dirty {
                 None => return,
             },
         };
-        let (extents, bytes) = (dirty.extents(), dirty.bytes);
+        let (extents, bytes, cost) = (dirty.extents(), dirty.bytes, journal_bytes(dirty));
         if let Some(blocks) = change(dirty) {
             self.requeue(file, dirty, blocks);
         }
@@ -137,6 +182,7 @@ impl Dirty {
         self.extents.fetch_add((dirty.extents() as u64).wrapping_sub(extents as u64), Ordering::Relaxed);
         self.bytes.fetch_add(dirty.bytes.wrapping_sub(bytes), Ordering::Relaxed);
         let less = dirty.bytes < bytes;
+        self.shares.change(file.volume, cost, journal_bytes(dirty));
         if dirty.is_idle() {
             shard.remove(&file);
         }
@@ -344,6 +390,18 @@ impl Dirty {
     pub fn bookkeeping_limit(&self) -> u64 {
         self.bookkeeping
     }
+
+    /// Lets those look again who wait for less dirty data.
+    pub fn tick(&self) {
+        if self.cleaned.receiver_count() > 0 {
+            self.cleaned.send_modify(|tick| *tick += 1);
+        }
+    }
+}
+
+/// What the dirty data of a file takes in the journal, if it is moved.
+fn journal_bytes(dirty: &DirtyFile) -> u64 {
+    dirty.payload_bytes + dirty.extents() as u64 * EXTENT_JOURNAL_BYTES
 }
 
 struct Claimed<'a> {

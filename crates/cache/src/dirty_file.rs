@@ -7,7 +7,7 @@ use ids::{BlockIndex, BlockShift};
 use journal::Lsn;
 
 use crate::extent_map::ExtentMap;
-use crate::overlay::Overlay;
+use crate::overlay::{Overlay, Piece};
 use crate::payload::Payload;
 use crate::queue::{Lane, Place};
 
@@ -18,6 +18,8 @@ pub(crate) struct DirtyFile {
     pub blocks: BTreeMap<BlockIndex, BlockState>,
     /// Dirty bytes of all blocks.
     pub bytes: u64,
+    /// Those of them that lie in the journal; the others are zeros.
+    pub payload_bytes: u64,
     /// The last record that dropped dirty data without storing it (truncation).
     pub cut: Lsn,
     /// Blocks being written back; the books stay while there are any, so that `cut` is not lost.
@@ -47,6 +49,7 @@ impl DirtyFile {
             extents: ExtentMap::default(),
             blocks: BTreeMap::new(),
             bytes: 0,
+            payload_bytes: 0,
             cut: Lsn::ZERO,
             claims: 0,
         }
@@ -67,10 +70,32 @@ impl DirtyFile {
 
     /// Makes `range` dirty.
     pub fn put(&mut self, range: Range<u64>, payload: Arc<Payload>, now: Duration) {
+        self.place_payload(range.clone(), payload, now);
+        for state in self.states_of(range) {
+            state.changed_at = now;
+        }
+    }
+
+    /// Makes `range` the content of `payload`, which is as old as what it replaces.
+    pub fn relocate(&mut self, range: Range<u64>, payload: Arc<Payload>, now: Duration) {
         let lsn = payload.lsn();
-        let mut tally = Tally { shift: self.shift, blocks: &mut self.blocks, bytes: &mut self.bytes };
-        self.extents.put(range.clone(), payload, |removed| tally.subtract(removed));
+        self.place_payload(range.clone(), payload, now);
+        for state in self.states_of(range) {
+            state.oldest = state.oldest.min(lsn);
+        }
+    }
+
+    fn states_of(&mut self, range: Range<u64>) -> impl Iterator<Item = &mut BlockState> {
+        let blocks = self.shift.index_of(range.start)..=self.shift.index_of(range.end - 1);
+        self.blocks.range_mut(blocks).map(|(_, state)| state)
+    }
+
+    fn place_payload(&mut self, range: Range<u64>, payload: Arc<Payload>, now: Duration) {
+        let (lsn, zeros) = (payload.lsn(), payload.is_zeros());
+        let (extents, mut tally) = self.tally();
+        extents.put(range.clone(), payload, |removed, payload| tally.subtract(removed, payload));
         self.bytes += range.end - range.start;
+        self.payload_bytes += if zeros { 0 } else { range.end - range.start };
         for (block, bytes) in by_block(self.shift, range) {
             let state = self.blocks.entry(block).or_insert(BlockState {
                 bytes: 0,
@@ -82,22 +107,36 @@ impl DirtyFile {
                 queued: None,
             });
             state.bytes += bytes;
-            state.changed_at = now;
         }
+    }
+
+    fn tally(&mut self) -> (&mut ExtentMap, Tally<'_>) {
+        let tally = Tally {
+            shift: self.shift,
+            blocks: &mut self.blocks,
+            bytes: &mut self.bytes,
+            payload_bytes: &mut self.payload_bytes,
+        };
+        (&mut self.extents, tally)
+    }
+
+    /// All dirty ranges, ascending.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.extents.pieces()
     }
 
     /// Drops dirty data; the blocks it leaves without any keep a state of zero bytes for the caller to remove.
     pub fn discard(&mut self, range: Range<u64>, lsn: Lsn) {
-        let mut tally = Tally { shift: self.shift, blocks: &mut self.blocks, bytes: &mut self.bytes };
-        self.extents.remove(range, Lsn(u64::MAX), |removed| tally.subtract(removed));
+        let (extents, mut tally) = self.tally();
+        extents.remove(range, Lsn(u64::MAX), |removed, payload| tally.subtract(removed, payload));
         self.cut = lsn;
     }
 
     /// Drops what records up to `up_to` brought to `block`; it is stored. As [`DirtyFile::discard`] otherwise.
     pub fn clean(&mut self, block: BlockIndex, up_to: Lsn) {
         let range = self.range_of(block);
-        let mut tally = Tally { shift: self.shift, blocks: &mut self.blocks, bytes: &mut self.bytes };
-        self.extents.remove(range.clone(), up_to, |removed| tally.subtract(removed));
+        let (extents, mut tally) = self.tally();
+        extents.remove(range.clone(), up_to, |removed, payload| tally.subtract(removed, payload));
         if let Some(state) = self.blocks.get_mut(&block)
             && let Some(oldest) = self.extents.oldest_in(range)
         {
@@ -128,11 +167,15 @@ struct Tally<'a> {
     shift: BlockShift,
     blocks: &'a mut BTreeMap<BlockIndex, BlockState>,
     bytes: &'a mut u64,
+    payload_bytes: &'a mut u64,
 }
 
 impl Tally<'_> {
-    fn subtract(&mut self, range: Range<u64>) {
+    fn subtract(&mut self, range: Range<u64>, payload: &Payload) {
         *self.bytes -= range.end - range.start;
+        if !payload.is_zeros() {
+            *self.payload_bytes -= range.end - range.start;
+        }
         for (block, bytes) in by_block(self.shift, range) {
             if let Some(state) = self.blocks.get_mut(&block) {
                 state.bytes -= bytes;

@@ -31,13 +31,18 @@ impl ExtentMap {
     }
 
     /// Makes `range` the content of `payload`; `removed` hears of what was dirty there before.
-    pub fn put(&mut self, range: Range<u64>, payload: Arc<Payload>, removed: impl FnMut(Range<u64>)) {
+    pub fn put(
+        &mut self,
+        range: Range<u64>,
+        payload: Arc<Payload>,
+        removed: impl FnMut(Range<u64>, &Payload),
+    ) {
         self.remove(range.clone(), Lsn(u64::MAX), removed);
         self.extents.insert(range.start, Extent { end: range.end, payload, from: 0 });
     }
 
     /// Forgets the parts of `range` that came from records up to `up_to`.
-    pub fn remove(&mut self, range: Range<u64>, up_to: Lsn, mut removed: impl FnMut(Range<u64>)) {
+    pub fn remove(&mut self, range: Range<u64>, up_to: Lsn, mut removed: impl FnMut(Range<u64>, &Payload)) {
         if range.is_empty() {
             return;
         }
@@ -51,7 +56,7 @@ impl ExtentMap {
             if extent.payload.lsn() > up_to || end <= range.start {
                 continue;
             }
-            removed(start.max(range.start)..end.min(range.end));
+            removed(start.max(range.start)..end.min(range.end), &extent.payload);
             let tail = (end > range.end).then(|| Extent {
                 end,
                 payload: Arc::clone(&extent.payload),
@@ -67,6 +72,15 @@ impl ExtentMap {
                 break;
             }
         }
+    }
+
+    /// All extents, ascending.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.extents.iter().map(|(start, extent)| Piece {
+            range: *start..extent.end,
+            payload: Arc::clone(&extent.payload),
+            from: extent.from,
+        })
     }
 
     /// The dirty parts of `range`.

@@ -23,7 +23,8 @@
 //!
 //! # Writing
 //!
-//! A transaction attaches [`DataOp::Write`] with the bytes as payload. When the store publishes it, the cache
+//! [`Cache::admit`] is where a writer waits while its volume has its share of the journal (decision 5). Then a
+//! transaction attaches [`DataOp::Write`] with the bytes as payload. When the store publishes it, the cache
 //! learns of it through [`meta::CommitObserver`], which [`Cache`] implements.
 //!
 //! # Writing back
@@ -67,6 +68,7 @@
 #![deny(missing_docs)]
 
 mod block_key;
+mod admission;
 mod cache;
 mod clean;
 mod config;
@@ -85,6 +87,7 @@ mod queue;
 mod read;
 mod readahead;
 mod region;
+mod shares;
 mod snapshot;
 mod staged;
 mod stats;
@@ -93,6 +96,7 @@ mod tests;
 mod unread;
 mod zeros;
 
+pub use admission::Admission;
 pub use block_key::{FileKey, Sealing};
 pub use cache::Cache;
 pub use config::CacheConfig;

@@ -31,6 +31,10 @@ impl Overlay {
         self.pieces.iter().map(|piece| piece.range.clone())
     }
 
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
     /// Whether every byte of `range` is dirty.
     pub fn covers(&self, range: Range<u64>) -> bool {
         let mut at = range.start;

@@ -78,7 +78,10 @@ impl Ledger {
 /// The bytes that one operation brought: in the journal for as long as this lives, and in memory while the budget
 /// lasts. A payload of length zero stands for zeros.
 pub(crate) struct Payload {
+    /// The record that brought them.
     lsn: Lsn,
+    /// The record that has them now: a younger one when they were moved.
+    holder: Lsn,
     place: PayloadRef,
     memory: Mutex<Option<Bytes>>,
     ledger: Arc<Ledger>,
@@ -86,9 +89,7 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub fn new(ledger: &Arc<Ledger>, lsn: Lsn, place: PayloadRef, bytes: Option<Bytes>) -> Arc<Payload> {
-        *ledger.live.lock().entry(lsn).or_default() += 1;
-        ledger.payloads.fetch_add(1, Ordering::Relaxed);
-        let payload = Arc::new(Payload { lsn, place, memory: Mutex::new(None), ledger: Arc::clone(ledger) });
+        let payload = Payload::moved(ledger, lsn, lsn, place);
         if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
             let own = if bytes.len() < COPIED_BELOW { Bytes::copy_from_slice(&bytes) } else { bytes };
             payload.keep(own);
@@ -96,8 +97,26 @@ impl Payload {
         payload
     }
 
+    /// Bytes of the record `lsn` that the record `holder` has now. Not in memory: they have not been asked for
+    /// lately.
+    pub fn moved(ledger: &Arc<Ledger>, lsn: Lsn, holder: Lsn, place: PayloadRef) -> Arc<Payload> {
+        *ledger.live.lock().entry(holder).or_default() += 1;
+        ledger.payloads.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Payload { lsn, holder, place, memory: Mutex::new(None), ledger: Arc::clone(ledger) })
+    }
+
+    /// How old the bytes are.
     pub fn lsn(&self) -> Lsn {
         self.lsn
+    }
+
+    /// The record that must not be released.
+    pub fn holder(&self) -> Lsn {
+        self.holder
+    }
+
+    pub fn place(&self) -> PayloadRef {
+        self.place
     }
 
     pub fn is_zeros(&self) -> bool {
@@ -156,10 +175,10 @@ impl Drop for Payload {
         self.evict();
         self.ledger.payloads.fetch_sub(1, Ordering::Relaxed);
         let mut live = self.ledger.live.lock();
-        if let Some(count) = live.get_mut(&self.lsn) {
+        if let Some(count) = live.get_mut(&self.holder) {
             *count -= 1;
             if *count == 0 {
-                live.remove(&self.lsn);
+                live.remove(&self.holder);
             }
         }
     }

@@ -10,6 +10,23 @@ pub(crate) struct Stats {
     pub bad_disk_blocks: AtomicU64,
     pub disk_inserts_skipped: AtomicU64,
     pub bad_operations: AtomicU64,
+    pub waiting: AtomicU64,
+}
+
+/// Somebody waits while this lives.
+pub(crate) struct Waiting<'a>(&'a Stats);
+
+impl Waiting<'_> {
+    pub fn new(stats: &Stats) -> Waiting<'_> {
+        Stats::add(&stats.waiting);
+        Waiting(stats)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What the cache holds and has done. Bytes unless said otherwise; counters run from the start of the process.
@@ -21,6 +38,10 @@ pub struct Usage {
     pub dirty_memory: u64,
     /// The books of the dirty data.
     pub bookkeeping: u64,
+    /// What the dirty data takes in the journal.
+    pub journal: u64,
+    /// Writers that wait until dirty data has become less; a number.
+    pub waiting: u64,
     /// Clean data in memory.
     pub clean_memory: u64,
     /// Clean data on disk.
@@ -59,6 +80,7 @@ impl Stats {
             bad_disk_blocks: get(&self.bad_disk_blocks),
             disk_inserts_skipped: get(&self.disk_inserts_skipped),
             bad_operations: get(&self.bad_operations),
+            waiting: get(&self.waiting),
             ..Usage::default()
         }
     }

@@ -17,7 +17,7 @@ pub trait Disk: Send + Sync {
     /// The files of a directory, in no particular order.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Makes a directory and its missing ancestors (mode 0700); not an error when it is there.
+    /// Makes a directory and its missing ancestors (mode 0700), durably; not an error when it is there.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
 
     /// Makes creations, removals and renames in `path` durable.
@@ -81,11 +81,40 @@ impl Disk for LocalDisk {
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+        let make = |path: &Path| std::fs::DirBuilder::new().mode(0o700).create(path);
+        make_directories(path, &Path::is_dir, &make, &|parent| self.sync_directory(parent))
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+}
+
+/// From the outside in, each name durable before anything is made below it: a file that was synced must not be lost with
+/// the directory that it lies in.
+fn make_directories(
+    path: &Path,
+    is_there: &dyn Fn(&Path) -> bool,
+    make: &dyn Fn(&Path) -> io::Result<()>,
+    sync: &dyn Fn(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let parent = match path.parent() {
+        None => return Ok(()), // the root
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+    };
+    if is_there(path) {
+        // Made by a process that may have been killed before it synced. Whoever may not look at the parent did not
+        // make it.
+        let _ = sync(parent);
+        return Ok(());
+    }
+    if parent != Path::new(".") && !is_there(parent) {
+        make_directories(parent, is_there, make, sync)?;
+    }
+    match make(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !is_there(path) => return Err(error),
+        _ => sync(parent),
     }
 }
 
@@ -154,6 +183,39 @@ impl DiskFile for LocalFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_directory_and_each_new_one_above_it_is_synced_in_its_parent() {
+        use std::cell::RefCell;
+        let log = RefCell::new(vec!["/".to_owned(), "/a".to_owned()]);
+        let is_there = |path: &Path| log.borrow().contains(&path.display().to_string());
+        let make = |path: &Path| {
+            log.borrow_mut().push(path.display().to_string());
+            Ok(())
+        };
+        let sync = |path: &Path| {
+            log.borrow_mut().push(format!("sync {}", path.display()));
+            Ok(())
+        };
+        make_directories(Path::new("/a/b/c"), &is_there, &make, &sync).unwrap();
+        assert_eq!(log.borrow()[2..], ["/a/b", "sync /a", "/a/b/c", "sync /a/b"]);
+        make_directories(Path::new("/a/b/c"), &is_there, &make, &sync).unwrap();
+        assert_eq!(log.borrow()[6..], ["sync /a/b"]);
+        let refuse = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        assert!(make_directories(Path::new("/x"), &is_there, &refuse, &sync).is_err());
+    }
+
+    #[test]
+    fn directories_are_made_with_their_ancestors_and_may_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        for _ in 0..2 {
+            LocalDisk.make_directory(&path).unwrap();
+            assert!(path.is_dir());
+        }
+        std::fs::write(folder.path().join("file"), b"").unwrap();
+        assert!(LocalDisk.make_directory(&folder.path().join("file")).is_err());
+    }
 
     #[test]
     fn vectored_writes_land_in_order() {

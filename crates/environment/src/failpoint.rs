@@ -17,6 +17,8 @@ pub const POINTS: &[(&str, &str)] = &[
     ("meta.before-apply", "durable transactions are not yet in the engine"),
     ("meta.before-checkpoint", "the engine is about to make its state durable"),
     ("meta.after-checkpoint", "the engine is durable and the journal not yet trimmed"),
+    ("meta.before-move", "the dirty data of the oldest segment is read and not yet appended again"),
+    ("meta.after-move", "dirty data is durable in two segments, the older one is not yet released"),
     ("writeback.before-put", "blocks are chosen, no fragment is stored"),
     ("writeback.between-puts", "some fragments of a block are stored"),
     ("writeback.before-commit", "all fragments are stored, no version is committed"),

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
-use crate::config::{ByteSize, VolumeConfig};
+use crate::config::VolumeConfig;
 use crate::data_folder::DataFolder;
 use crate::node_rows::{StoredClients, cloud_numbers};
 use crate::{Config, Left, StartError, clean_stop, owner};
@@ -72,6 +72,10 @@ impl Node {
         cache_config.disk = config.cache.disk.bytes();
         cache_config.readahead = config.cache.readahead.bytes();
         cache_config.write_back_wait = config.cache.write_back_wait.as_duration();
+        let journal_config = journal_config(&config);
+        cache_config.journal = journal_config.most_kept();
+        // The books of small writes take several times the memory that their data takes in the journal.
+        cache_config.bookkeeping = cache_config.bookkeeping.min(journal_config.most_kept());
         let cache = Cache::open(&cache_config, &environment, key.node_key("cache"))
             .map_err(StartError::configuration)?;
         let has_journal = Journal::exists(&environment, &folder.join("journal"), &key.node_key("journal"))
@@ -80,22 +84,9 @@ impl Node {
             environment.clone(),
             &folder.join("journal"),
             &key.node_key("journal"),
-            JournalConfig {
-                first: clean_stop::first_record(&folder, has_journal)?,
-                ..journal_config(&config)
-            },
+            JournalConfig { first: clean_stop::first_record(&folder, has_journal)?, ..journal_config },
         )
         .map_err(StartError::configuration)?;
-        let room = journal.usage();
-        if room.free < journal.max_record() {
-            // Even write-back could not append what frees space: the start would wait for ever.
-            return Err(StartError::Configuration(format!(
-                "the journal holds {} bytes that are not in the clouds yet and has no room left to write them back; set \
-                 cache.journal to more than {} until they are",
-                room.used,
-                ByteSize::from_bytes(room.capacity)
-            )));
-        }
         let store = LocalStore::open(
             environment.clone(),
             &folder.join("meta"),
@@ -384,8 +375,8 @@ fn journal_config(config: &Config) -> JournalConfig {
     JournalConfig {
         capacity,
         segment,
-        max_record: standard.max_record.min(segment / 2),
-        headroom: (capacity / 8).min(standard.headroom),
+        max_record: standard.max_record.min(segment / 8 * 3),
+        headroom: 3 * segment,
         queue: standard.queue.min(capacity / 8),
         batch: standard.batch.min(segment / 2),
         ..standard

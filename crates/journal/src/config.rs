@@ -10,8 +10,10 @@ pub struct JournalConfig {
     pub segment: u64,
     /// The largest record, with its payloads; must fit a segment.
     pub max_record: u64,
-    /// Kept free for [`Priority::Upkeep`](crate::Priority::Upkeep), so that write-back can always commit and
-    /// thereby free space.
+    /// Kept free from [`Priority::Client`](crate::Priority::Client), so that write-back can always commit and thereby
+    /// free space. One half of it is kept free from [`Priority::Upkeep`](crate::Priority::Upkeep), too: whatever
+    /// pins the oldest segment, there is space to move it ([`Priority::Move`](crate::Priority::Move)). That half must
+    /// hold a segment and a record.
     pub headroom: u64,
     /// Records reserved or appended and not yet written; bounds the memory of the queue.
     pub queue: u64,
@@ -41,7 +43,7 @@ impl Default for JournalConfig {
             capacity: 4096 * MIB,
             segment: 64 * MIB,
             max_record: 17 * MIB,
-            headroom: 128 * MIB,
+            headroom: 192 * MIB,
             queue: 64 * MIB,
             batch: 8 * MIB,
             first: Lsn(1),
@@ -70,6 +72,30 @@ impl JournalConfig {
         self.capacity / self.segment
     }
 
+    /// Bytes of records, each rounded to its blocks, that so many free segments hold whatever their order. A
+    /// segment is left when the next record does not fit, so up to one record's worth of each may stay empty.
+    pub(crate) fn holds(&self, segments: u64) -> u64 {
+        segments.saturating_mul(self.segment - self.lost())
+    }
+
+    /// Free segments that hold the head-room.
+    pub(crate) fn headroom_segments(&self) -> u64 {
+        self.headroom.div_ceil(self.holds(1))
+    }
+
+    /// What may stay empty in a segment.
+    pub(crate) fn lost(&self) -> u64 {
+        RUN_HEADER + record_space(self.max_record)
+    }
+
+    /// Bytes of payloads that the owner of the journal may need at one time. Up to there the segments can be
+    /// emptied one by one into the head-room, wherever in the journal the payloads lie, and clients find
+    /// space afterwards. At most half of the capacity, so that moving them costs little for what it frees.
+    pub fn most_kept(&self) -> u64 {
+        let kept = self.holds(self.segments()).saturating_sub(self.headroom + self.segment);
+        kept.min(self.capacity / 2)
+    }
+
     pub(crate) fn check(&self) -> Result<(), JournalError> {
         let fail = |what| Err(JournalError::Config(what));
         if !self.segment.is_multiple_of(BLOCK) || self.segment > 1 << 30 || self.segment < 8 * BLOCK {
@@ -88,6 +114,12 @@ impl JournalConfig {
         }
         if self.headroom + self.segment > self.capacity - 2 * self.segment {
             return fail("the head-room leaves no space for clients; enlarge the capacity");
+        }
+        if self.headroom / 2 < self.segment + record_space(self.max_record) {
+            return fail("half of the head-room must hold a segment and a record; enlarge it");
+        }
+        if self.most_kept() < self.max_record {
+            return fail("the head-room leaves no space for payloads; enlarge the capacity");
         }
         Ok(())
     }

@@ -55,6 +55,8 @@ pub struct Usage {
     pub queued: u64,
     /// Asked for and not admitted: somebody waits for space.
     pub waiting: u64,
+    /// There is no room on the disk for all segments: the journal makes do with those that it has.
+    pub disk_full: bool,
 }
 
 impl Journal {
@@ -115,7 +117,7 @@ impl Journal {
     }
 
     /// Sets space for one record of `bytes` aside ([`Journal::space_of`]); waits while the journal or its queue
-    /// is full. First come, first served; [`Priority::Upkeep`] goes first and may use the head-room.
+    /// is full. First come, first served among equals; higher priorities go first and may use the head-room.
     pub fn reserve(
         &self,
         bytes: u64,
@@ -129,9 +131,42 @@ impl Journal {
             }
             match shared.admit(record_space(bytes), priority) {
                 Ok(reservation) => Ok(reservation),
-                Err(granted) => granted.await.unwrap_or(Err(JournalError::Closed)),
+                Err(waiting) => waiting.granted().await,
             }
         }
+    }
+
+    /// As [`Journal::reserve`], but `None` where that would wait.
+    pub fn try_reserve(&self, bytes: u64, priority: Priority) -> Result<Option<Reservation>, JournalError> {
+        let limit = self.shared().config.max_record;
+        if bytes > limit {
+            return Err(JournalError::TooLarge { bytes, limit });
+        }
+        match self.shared().admit(record_space(bytes), priority) {
+            Ok(reservation) => Ok(Some(reservation)),
+            Err(_waiting) => self.failed().map_or(Ok(None), Err),
+        }
+    }
+
+    /// Whether clients have to wait for space, or soon will: high time to empty the oldest segment.
+    pub fn is_short(&self) -> bool {
+        let (shared, state) = (self.shared(), self.shared().state.lock());
+        let config = &shared.config;
+        let needed = state.space.reserved + config.headroom + record_space(config.max_record);
+        shared.admissible(&state, config.segments()) < needed
+    }
+
+    /// Whether emptying the oldest segments, wherever that leads, frees a good part of what it moves: of all that is
+    /// in use, `kept` bytes are needed.
+    pub fn is_worth_moving(&self, kept: u64) -> bool {
+        let usage = self.usage();
+        usage.used > kept + kept / 16 + 2 * self.shared().config.segment
+    }
+
+    /// The first record behind the oldest segment: when nothing below it is needed any more, the segment can be
+    /// released. `None` when there is no segment but the one that is being written.
+    pub fn oldest_segment_end(&self) -> Option<Lsn> {
+        self.shared().state.lock().live.first_key_value().map(|(_, live)| live.1)
     }
 
     /// Gives the record the next number and a place, and queues it for the next batch. The order of calls is the
@@ -218,10 +253,11 @@ impl Journal {
         Usage {
             capacity: shared.config.capacity,
             used: whole + state.current_bytes - state.rest_of_segment(),
-            free: shared.admissible(&state).saturating_sub(state.space.reserved),
+            free: shared.admissible(&state, state.segments).saturating_sub(state.space.reserved),
             reserved: state.space.reserved,
             queued: state.space.queued,
             waiting: state.space.waiting(),
+            disk_full: state.disk_full,
         }
     }
 

@@ -9,6 +9,10 @@
 //! resolves after the sync that covers it. One writer writes whatever has been queued while its last sync ran, so one sync
 //! serves many. When a write or a sync fails, the journal stops for good: nobody can know what is on the disk.
 //!
+//! Space has three classes ([`Priority`]): clients leave the head-room, upkeep leaves one half of it, and all of it is for
+//! moving what the oldest segment still holds. Together with [`JournalConfig::most_kept`] that keeps a journal
+//! from ever being stuck (`docs/decisions/0005`). On a full disk it makes do with the segments that it has.
+//!
 //! What it is not: it does not know what records mean, never applies anything, and frees space only when told
 //! ([`Journal::release`]), in whole segments.
 //!

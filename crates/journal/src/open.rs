@@ -48,6 +48,8 @@ pub(crate) fn open(
         dying: Vec::new(),
         free: Vec::new(),
         file_count: 0,
+        segments: config.segments(),
+        disk_full: false,
         next_file: files.last_index,
         filler_gone: false,
         oldest_segment: 1,
@@ -106,8 +108,20 @@ pub(crate) fn open(
         state.current.set_file(first);
     }
 
+    // Whatever is in use, and however small the configured capacity has become: upkeep can do its work, and thereby
+    // empty the journal. Clients have no part in the additional segments.
+    let needed = state.segments_in_use() + config.headroom_segments();
+    if needed > state.segments {
+        tracing::warn!(
+            segments = needed,
+            configured = state.segments,
+            "the journal is full of what is not in the clouds yet; it takes more of the disk until that is written back"
+        );
+        state.segments = needed;
+    }
+
     for file in unneeded {
-        if file.bytes == config.segment && state.file_count < config.segments() {
+        if file.bytes == config.segment && state.file_count < state.segments {
             state.file_count += 1;
             state.free.push(file);
         } else {

@@ -80,6 +80,8 @@ pub enum Priority {
     /// Work that fills the journal: it waits while the space above the head-room is taken.
     #[default]
     Client,
-    /// Work that empties the journal (write-back, checkpoints): it may use the head-room as well.
+    /// Work that empties the journal (write-back): it may use one half of the head-room as well.
     Upkeep,
+    /// Moving what the oldest segment still holds, so that it can be released: may use all of the head-room.
+    Move,
 }

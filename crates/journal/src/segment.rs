@@ -21,16 +21,27 @@ pub(crate) struct SegmentFile {
 
 impl SegmentFile {
     /// Makes a file full of zeros that is durable, so that commits overwrite allocated blocks and never change
-    /// the file's metadata.
+    /// the file's metadata. What a failure leaves is removed: on a full disk it would stand in everybody's way.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &Path,
         index: u64,
         bytes: u64,
     ) -> io::Result<SegmentFile> {
-        const PIECE: usize = 1 << 20;
         let path = directory.join(format!("segment-{index:08}.journal"));
         let file: Arc<dyn DiskFile> = disk.open(&path, true)?.into();
+        let filled = SegmentFile::fill(&*file, bytes).and_then(|()| disk.sync_directory(directory));
+        if let Err(cause) = filled {
+            drop(file);
+            // A leftover is removed at the next start.
+            let _ = disk.remove(&path);
+            return Err(cause);
+        }
+        Ok(SegmentFile { file, path, bytes })
+    }
+
+    fn fill(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
+        const PIECE: usize = 1 << 20;
         let zeros = vec![0; PIECE];
         let mut at = 0;
         while at < bytes {
@@ -38,9 +49,7 @@ impl SegmentFile {
             file.write_all_at(&[IoSlice::new(piece)], at)?;
             at += piece.len() as u64;
         }
-        file.sync_data()?;
-        disk.sync_directory(directory)?;
-        Ok(SegmentFile { file, path, bytes })
+        file.sync_data()
     }
 
     /// The number in a segment file's name.

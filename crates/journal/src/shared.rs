@@ -65,6 +65,10 @@ pub(crate) struct State {
     pub free: Vec<SegmentFile>,
     /// Segment files in all.
     pub file_count: u64,
+    /// Segments that there may be. More than configured while a start found too much in them.
+    pub segments: u64,
+    /// No file could be made for want of space on the disk: those that there are must do.
+    pub disk_full: bool,
     /// The filler has given up; the writer makes its files itself.
     pub filler_gone: bool,
     /// For the name of the next file.
@@ -91,6 +95,16 @@ impl State {
     /// Segments that cannot be reused yet.
     pub(crate) fn segments_in_use(&self) -> u64 {
         1 + self.live.len() as u64 + self.dying.len() as u64
+    }
+
+    /// Segments that can be begun: those that are not in use, or, on a full disk, files that no segment has.
+    pub(crate) fn segments_to_begin(&self, segments: u64) -> u64 {
+        if !self.disk_full {
+            return segments.saturating_sub(self.segments_in_use());
+        }
+        let waiting = self.live.values().map(|live| &live.0).chain([&self.current]);
+        let waiting = waiting.filter(|segment| segment.file().is_none()).count() as u64;
+        (self.free.len() as u64).saturating_sub(waiting)
     }
 
     /// Oldest segment that something in the queue is bound for.
@@ -293,7 +307,12 @@ impl Shared {
 
     fn recycle(&self, state: &mut State, segments: &[Arc<Segment>]) {
         for file in segments.iter().filter_map(|segment| segment.file()) {
-            if file.bytes == self.config.segment && state.file_count <= self.config.segments() {
+            // Segments beyond the configured ones go as soon as upkeep can do without.
+            let enough = self.config.headroom + 2 * self.config.segment;
+            if state.segments > self.config.segments() && self.admissible(state, state.segments) > enough {
+                state.segments -= 1;
+            }
+            if file.bytes == self.config.segment && state.file_count <= state.segments {
                 state.free.push(file.clone());
             } else if self.environment.disk.remove(&file.path).is_ok() {
                 // A file of another size, from before the configuration changed, or one too many.

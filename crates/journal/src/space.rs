@@ -23,10 +23,50 @@ impl Drop for Reservation {
     }
 }
 
+type Granted = oneshot::Receiver<Result<Reservation, JournalError>>;
+
 struct Waiter {
     bytes: u64,
     granted: oneshot::Sender<Result<Reservation, JournalError>>,
 }
+
+/// A place in the queue. Whoever leaves it lets those behind move up.
+pub(crate) struct Waiting {
+    shared: Arc<Shared>,
+    granted: Option<Granted>,
+}
+
+impl Waiting {
+    /// Under the lock of the state, so that nothing happens in between.
+    fn try_granted(mut self) -> Result<Reservation, Waiting> {
+        match self.granted.as_mut().map(|granted| granted.try_recv()) {
+            Some(Ok(Ok(reservation))) => {
+                self.granted = None;
+                Ok(reservation)
+            }
+            _ => Err(self),
+        }
+    }
+
+    pub(crate) async fn granted(mut self) -> Result<Reservation, JournalError> {
+        let Some(granted) = &mut self.granted else { return Err(JournalError::Closed) };
+        let result = granted.await;
+        self.granted = None;
+        result.unwrap_or(Err(JournalError::Closed))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(granted) = self.granted.take() {
+            drop(granted);
+            self.shared.grant(&mut self.shared.state.lock());
+        }
+    }
+}
+
+/// Those whose turn comes first, first.
+const PRIORITIES: [Priority; 3] = [Priority::Move, Priority::Upkeep, Priority::Client];
 
 /// Admission: who may append, so that an append itself never has to wait or fail for want of space.
 #[derive(Default)]
@@ -35,64 +75,52 @@ pub(crate) struct Space {
     pub reserved: u64,
     /// Appended and not yet durable.
     pub queued: u64,
-    upkeep: VecDeque<Waiter>,
-    client: VecDeque<Waiter>,
+    /// By priority.
+    waiting: [VecDeque<Waiter>; PRIORITIES.len()],
 }
 
 impl Space {
     /// Bytes that wait for admission.
     pub(crate) fn waiting(&self) -> u64 {
-        self.upkeep.iter().chain(&self.client).map(|waiter| waiter.bytes).sum()
+        self.waiting.iter().flatten().map(|waiter| waiter.bytes).sum()
+    }
+
+    fn queue(&mut self, priority: Priority) -> &mut VecDeque<Waiter> {
+        &mut self.waiting[priority as usize]
     }
 }
 
 impl Shared {
-    /// Admits a record of `bytes` (rounded) or tells through which channel the admission comes.
-    #[allow(clippy::type_complexity)]
-    pub(crate) fn admit(
-        self: &Arc<Self>,
-        bytes: u64,
-        priority: Priority,
-    ) -> Result<Reservation, oneshot::Receiver<Result<Reservation, JournalError>>> {
+    /// Admits a record of `bytes` (rounded) or gives it a place in the queue.
+    pub(crate) fn admit(self: &Arc<Self>, bytes: u64, priority: Priority) -> Result<Reservation, Waiting> {
         let mut state = self.state.lock();
         let (granted, receiver) = oneshot::channel();
+        let waiting = Waiting { shared: self.clone(), granted: Some(receiver) };
         if let Some(error) = state.failure() {
             let _ = granted.send(Err(error));
-            return Err(receiver);
+            return Err(waiting);
         }
-        let queue_is_empty = match priority {
-            Priority::Upkeep => state.space.upkeep.is_empty(),
-            Priority::Client => state.space.upkeep.is_empty() && state.space.client.is_empty(),
-        };
-        if queue_is_empty && self.fits(&state, bytes, priority) {
-            state.space.reserved += bytes;
-            return Ok(Reservation { shared: self.clone(), bytes });
-        }
-        match priority {
-            Priority::Upkeep => state.space.upkeep.push_back(Waiter { bytes, granted }),
-            Priority::Client => state.space.client.push_back(Waiter { bytes, granted }),
-        }
-        Err(receiver)
+        state.space.queue(priority).push_back(Waiter { bytes, granted });
+        // Alone in the queue it may be admitted at once.
+        self.grant(&mut state);
+        waiting.try_granted()
     }
 
-    /// Admits those who wait, oldest first, upkeep before clients, as far as there is space.
+    /// Admits those who wait, highest priority first and then oldest first, as far as there is space.
     pub(crate) fn grant(self: &Arc<Self>, state: &mut State) {
-        for priority in [Priority::Upkeep, Priority::Client] {
+        for priority in PRIORITIES {
             loop {
-                let queue = match priority {
-                    Priority::Upkeep => &state.space.upkeep,
-                    Priority::Client => &state.space.client,
-                };
-                let Some(bytes) = queue.front().map(|waiter| waiter.bytes) else { break };
+                let Some(waiter) = state.space.queue(priority).front() else { break };
+                let bytes = waiter.bytes;
+                if waiter.granted.is_closed() {
+                    state.space.queue(priority).pop_front();
+                    continue;
+                }
                 if !self.fits(state, bytes, priority) {
                     // Those behind must not overtake: a large record would wait for ever.
                     return;
                 }
-                let queue = match priority {
-                    Priority::Upkeep => &mut state.space.upkeep,
-                    Priority::Client => &mut state.space.client,
-                };
-                let Some(waiter) = queue.pop_front() else { break };
+                let Some(waiter) = state.space.queue(priority).pop_front() else { break };
                 state.space.reserved += bytes;
                 let reservation = Reservation { shared: self.clone(), bytes };
                 if let Err(Ok(mut unwanted)) = waiter.granted.send(Ok(reservation)) {
@@ -106,28 +134,27 @@ impl Shared {
 
     /// Tells everybody who waits that nothing will be admitted any more.
     pub(crate) fn refuse_waiters(state: &mut State, error: &JournalError) {
-        for waiter in state.space.upkeep.drain(..).chain(state.space.client.drain(..)) {
+        for waiter in state.space.waiting.iter_mut().flat_map(|queue| queue.drain(..)) {
             let _ = waiter.granted.send(Err(error.clone()));
         }
     }
 
     fn fits(&self, state: &State, bytes: u64, priority: Priority) -> bool {
         let config = &self.config;
-        let (headroom, queue) = match priority {
-            Priority::Client => (config.headroom, config.queue),
-            // What upkeep needs must not wait for clients that may wait for upkeep.
-            Priority::Upkeep => (0, 2 * config.queue),
+        // What upkeep needs must not wait for clients that may wait for upkeep.
+        let (headroom, queue, segments) = match priority {
+            Priority::Client => (config.headroom, config.queue, config.segments()),
+            Priority::Upkeep => (config.headroom / 2, 2 * config.queue, state.segments),
+            Priority::Move => (0, 3 * config.queue, state.segments),
         };
         let in_memory = state.space.reserved + state.space.queued + bytes;
-        in_memory <= queue && state.space.reserved + bytes + headroom <= self.admissible(state)
+        in_memory <= queue && state.space.reserved + bytes + headroom <= self.admissible(state, segments)
     }
 
-    /// Bytes of records, each rounded to its blocks, that can be placed whatever their order. A segment is left
-    /// when the next record does not fit, so up to one record's worth of each may stay empty.
-    pub(crate) fn admissible(&self, state: &State) -> u64 {
-        let lost = crate::layout::RUN_HEADER + crate::layout::record_space(self.config.max_record);
-        let current = state.rest_of_segment().saturating_sub(lost);
-        let free = (self.config.segments()).saturating_sub(state.segments_in_use());
-        current + free * (self.config.segment - lost)
+    /// Bytes of records, each rounded to its blocks, that can be placed whatever their order, when there may be so
+    /// many segments.
+    pub(crate) fn admissible(&self, state: &State, segments: u64) -> u64 {
+        let current = state.rest_of_segment().saturating_sub(self.config.lost());
+        current + self.config.holds(state.segments_to_begin(segments))
     }
 }

@@ -23,6 +23,8 @@ struct Contents {
     operations: u64,
     /// No operation has an effect once this many were done.
     power_cut_at: Option<u64>,
+    /// No file can become longer.
+    full: bool,
     /// The next sync fails, and forgets what it should have written, as Linux does.
     fail_next_sync: bool,
 }
@@ -139,6 +141,11 @@ impl MemoryDisk {
         state.power_cut_at = Some(state.operations + operations);
     }
 
+    /// From now on, or no longer, no file can grow.
+    pub fn set_full(&self, full: bool) {
+        self.state.lock().full = full;
+    }
+
     /// Lets the next sync fail; what it should have written stays visible and is never written.
     pub fn fail_next_sync(&self) {
         self.state.lock().fail_next_sync = true;
@@ -236,7 +243,15 @@ impl MemoryFile {
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.disk.state.lock();
         state.operate()?;
+        let full = state.full;
         let file = &mut state.files[self.file];
+        let end = match &change {
+            Change::Write(offset, data) => offset + data.len() as u64,
+            Change::Length(length) => *length,
+        };
+        if full && end > file.current.len() as u64 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         change.apply(&mut file.current);
         file.unsynced.push(change);
         Ok(())

@@ -1,6 +1,7 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::layout::BATCH_HEAD;
@@ -35,8 +36,8 @@ pub(crate) struct Writer {
     _running: Running,
 }
 
-/// Spare files that are kept ready.
-const SPARE_FILES: usize = 2;
+/// How long a full disk is left alone.
+const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Memory that the writer's buffer keeps between batches.
 const KEPT_BUFFER: usize = 16 << 20;
@@ -101,7 +102,20 @@ impl Writer {
         loop {
             let work = self.next(&mut self.shared.state.lock());
             match work {
-                Work::Write(batch) if self.write(&batch) => {}
+                Work::Write(batch) => {
+                    // There is no filler whose pauses would be waited for.
+                    while batch.segment.file().is_none() && self.shared.state.lock().free.is_empty() {
+                        match self.shared.make_file() {
+                            Made::DiskFull if !self.shared.state.lock().stop => {
+                                self.shared.environment.clock.sleep(DISK_FULL_PAUSE).await;
+                            }
+                            _ => break,
+                        }
+                    }
+                    if !self.write(&batch) {
+                        return;
+                    }
+                }
                 Work::Wait => self.shared.work_task.notified().await,
                 _ => return,
             }
@@ -173,7 +187,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A spare file; waits for the filler, or makes one when there is none to wait for.
+    /// A spare file; waits for the filler, for as long as the disk is full if need be, or makes one when there is
+    /// nobody to wait for.
     fn free_file(&self) -> io::Result<SegmentFile> {
         let mut state = self.shared.state.lock();
         loop {
@@ -193,20 +208,28 @@ impl Writer {
         state.next_file += 1;
         let index = state.next_file;
         drop(state);
-        let shared = &self.shared;
-        SegmentFile::create(&*shared.environment.disk, &shared.directory, index, shared.config.segment)
+        self.shared.create_file(index)
     }
+}
+
+/// How an attempt to make a spare file ended.
+enum Made {
+    Ready,
+    DiskFull,
+    Failed,
 }
 
 impl Shared {
     fn wants_file(&self, state: &State) -> bool {
-        state.free.len() < SPARE_FILES && state.file_count < self.config.segments()
+        let few = state.disk_full || state.free.len() as u64 <= self.config.headroom_segments();
+        few && state.file_count < state.segments
     }
 
-    /// Makes spare files ahead of their use; a thread beside the writer's.
-    pub(crate) fn fill(&self) {
+    /// Makes spare files ahead of their use; a thread beside the writer's. One more than the head-room takes, so that
+    /// upkeep goes on when the disk is full.
+    pub(crate) fn fill(self: &Arc<Self>) {
         loop {
-            let index = {
+            {
                 let mut state = self.state.lock();
                 while !self.wants_file(&state) && !state.stop && state.failed.is_none() {
                     self.files.wait(&mut state);
@@ -214,27 +237,72 @@ impl Shared {
                 if state.stop || state.failed.is_some() {
                     return;
                 }
-                state.next_file += 1;
-                state.next_file
-            };
-            let made =
-                SegmentFile::create(&*self.environment.disk, &self.directory, index, self.config.segment);
-            match made {
-                Ok(file) => {
+            }
+            match self.make_file() {
+                Made::Ready => {}
+                Made::DiskFull => {
                     let mut state = self.state.lock();
-                    state.file_count += 1;
-                    state.free.push(file);
-                    self.files.notify_all();
+                    if !state.stop {
+                        // A thread of its own sleeps here, which a simulated process does not have.
+                        self.files.wait_for(&mut state, DISK_FULL_PAUSE);
+                    }
                 }
-                Err(cause) => {
-                    // Not fatal by itself: the writer makes the file when it needs it, and fails if it cannot.
-                    tracing::warn!(%cause, "cannot prepare a journal segment");
-                    let mut state = self.state.lock();
-                    state.filler_gone = true;
+                Made::Failed => {
+                    self.state.lock().filler_gone = true;
                     self.files.notify_all();
                     return;
                 }
             }
         }
     }
+
+    fn create_file(&self, index: u64) -> io::Result<SegmentFile> {
+        SegmentFile::create(&*self.environment.disk, &self.directory, index, self.config.segment)
+    }
+
+    /// Makes a spare file. On a full disk nothing stops: nobody is admitted beyond the files that there are, and what
+    /// is released goes back to those who wait.
+    fn make_file(self: &Arc<Self>) -> Made {
+        let index = {
+            let mut state = self.state.lock();
+            state.next_file += 1;
+            state.next_file
+        };
+        let made = self.create_file(index);
+        let mut state = self.state.lock();
+        match made {
+            Ok(file) => {
+                state.file_count += 1;
+                state.free.push(file);
+                if std::mem::take(&mut state.disk_full) {
+                    tracing::info!("the disk has room for the journal again");
+                }
+                self.files.notify_all();
+                self.grant(&mut state);
+                Made::Ready
+            }
+            Err(cause) if is_disk_full(&cause) => {
+                if !std::mem::replace(&mut state.disk_full, true) {
+                    tracing::error!(
+                        directory = %self.directory.display(),
+                        segment = self.config.segment,
+                        have = state.file_count,
+                        want = state.segments,
+                        "the disk is full: the journal cannot grow to its configured size, and writers wait for what is \
+                         written back; free space on this disk, or lower cache.journal"
+                    );
+                }
+                Made::DiskFull
+            }
+            Err(cause) => {
+                // Not fatal by itself: the writer makes the file when it needs it, and fails if it cannot.
+                tracing::warn!(%cause, "cannot prepare a journal segment");
+                Made::Failed
+            }
+        }
+    }
+}
+
+fn is_disk_full(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -117,6 +117,7 @@ impl Applier {
             if stopping {
                 return Ok(());
             }
+            more |= self.make_room().await?;
             if more {
                 continue;
             }
@@ -176,7 +177,24 @@ impl Applier {
             && (stopping
                 || self.bytes >= config.checkpoint_bytes
                 || now.saturating_sub(self.last_checkpoint) >= config.checkpoint_interval
-                || shared.journal.usage().waiting > 0)
+                || (shared.journal.is_short() && self.holds_journal()))
+    }
+
+    /// Whether the oldest segment of the journal is needed for want of a checkpoint.
+    fn holds_journal(&self) -> bool {
+        self.shared.journal.oldest_segment_end().is_some_and(|end| self.checkpointed.next() < end)
+    }
+
+    /// Moves a part of what the observer needs of the oldest segment, if the journal is short of space and nothing
+    /// else holds the segment; false when there was nothing to be done.
+    async fn make_room(&mut self) -> Result<bool, MetaError> {
+        let shared = self.shared.clone();
+        let Some(end) = shared.movable(self.checkpointed) else { return Ok(false) };
+        match shared.move_held(end).await {
+            // It has stopped; whoever waits for it is told so.
+            Err(MetaError::Journal(_)) => Ok(false),
+            moved => moved,
+        }
     }
 
     async fn checkpoint(&mut self) -> Result<(), MetaError> {

@@ -16,6 +16,11 @@
 //! it; a *checkpoint* now and then makes the engine durable and lets the journal go. After a crash the journal is
 //! replayed on top of the last checkpoint.
 //!
+//! The journal is released from its oldest end only. When it runs short and that end is held by attachments alone, the
+//! applier *moves* those: it appends them again, as the [`CommitObserver`] describes them, in a record without writes.
+//! However few they are and however long they are needed, they never keep more than their own size
+//! (`docs/decisions/0005`).
+//!
 //! Conflicts are found as in TL2: a table of 2^18 numbers holds, by hash of the key, the last transaction that wrote it. A
 //! transaction remembers the snapshot it began with; reading something newer moves the snapshot forward if all that was
 //! read still holds, and is a conflict otherwise. So a running transaction never sees a broken state.
@@ -58,6 +63,7 @@ mod engine;
 mod error;
 mod key;
 mod local;
+mod mover;
 mod observer;
 mod overlay;
 mod redb_engine;
@@ -71,7 +77,7 @@ pub use error::MetaError;
 pub use journal::{Attachment, Lsn, PayloadRef, Priority};
 pub use key::{KeyBuilder, KeyReader, MAX_KEY, prefix_end};
 pub use local::{LocalConfig, LocalStore, Status};
-pub use observer::{CommitObserver, NoObserver, PublishedAttachment, ReplayedAttachment};
+pub use observer::{CommitObserver, HeldPayload, NoObserver, PublishedAttachment, ReplayedAttachment};
 pub use snapshot::copy_rows;
 pub use store::{Committed, MetaStore, Mode, Scan, Snapshot, Transaction};
 #[cfg(test)]

@@ -109,6 +109,8 @@ pub(crate) struct Shared {
     /// The applier has made room.
     pub room: Notify,
     pub conflicts: AtomicU64,
+    /// It has been said that something needed in the journal is damaged.
+    pub told_of_damage: AtomicBool,
     stopped: AtomicBool,
     /// The applier has ended.
     pub ended: Notify,
@@ -130,7 +132,7 @@ impl Shared {
     async fn exclusive(&self, priority: Priority) -> Result<Exclusive, MetaError> {
         let turn = match priority {
             Priority::Client => &self.client_turn,
-            Priority::Upkeep => &self.upkeep_turn,
+            _ => &self.upkeep_turn,
         };
         // One at a time, so that those who queue here do not hold space.
         let turn = turn.clone().lock_owned().await;
@@ -201,6 +203,7 @@ impl LocalStore {
             work: Notify::new(),
             room: Notify::new(),
             conflicts: AtomicU64::new(0),
+            told_of_damage: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             ended: Notify::new(),
             has_ended: AtomicBool::new(false),
@@ -265,6 +268,9 @@ impl LocalStore {
     }
 }
 
+/// [`MetaStore::attachable`] is a multiple of this, if it is not less.
+const ATTACHED_IN: u64 = 64 << 10;
+
 /// Metadata that is applied at once during a replay, in bytes.
 const REPLAY_BYTES: usize = 4 << 20;
 
@@ -322,6 +328,13 @@ impl MetaStore for LocalStore {
             Mode::ExclusiveUpkeep => Some(shared.exclusive(Priority::Upkeep).await?),
         };
         Ok(Box::new(LocalTransaction::new(shared, exclusive)))
+    }
+
+    fn attachable(&self) -> u64 {
+        // The rest is for rows, descriptors and tags. In whole pieces, so that what is written in parts meets the
+        // boundaries of blocks.
+        let most = self.handle.shared.journal.max_record() / 16 * 15;
+        if most < ATTACHED_IN { most } else { most / ATTACHED_IN * ATTACHED_IN }
     }
 
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetaError> {

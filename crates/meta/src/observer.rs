@@ -21,6 +21,19 @@ pub struct ReplayedAttachment {
     pub place: PayloadRef,
 }
 
+/// A needed part of a payload, and how a record that takes it over describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldPayload {
+    /// Descriptor of the attachment that takes it over.
+    pub descriptor: Bytes,
+    /// Where the journal keeps it now.
+    pub place: PayloadRef,
+    /// First byte of the part.
+    pub from: u32,
+    /// Bytes of the part; none for an attachment without payload.
+    pub length: u32,
+}
+
 /// Who keeps the books of the attachments (the cache).
 ///
 /// The store calls `published` at the instant a transaction becomes visible, under the lock that every read of the store
@@ -39,6 +52,23 @@ pub trait CommitObserver: Send + Sync {
     /// at any time, from the moment the store is open: what was replayed counts as needed until it is known not
     /// to be.
     fn oldest_needed(&self) -> Option<Lsn>;
+
+    /// Bytes of all payloads that are needed, with what their attachments take beside them.
+    fn kept(&self) -> u64 {
+        0
+    }
+
+    /// What is needed of records before `end`, cut so that one record of about `bytes` holds it; empty when nothing
+    /// is. Called when the journal runs short: the store appends it again, and lets `published` know.
+    fn held_below(&self, _end: Lsn, _bytes: u64) -> Vec<HeldPayload> {
+        Vec::new()
+    }
+
+    /// Whether exactly this is still needed, and still there. Called under the lock of `published`, right before it: what
+    /// has changed in the meantime must not be brought back.
+    fn still_holds(&self, _held: &HeldPayload) -> bool {
+        false
+    }
 }
 
 /// For stores whose transactions carry no attachments.

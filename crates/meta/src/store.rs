@@ -32,6 +32,11 @@ pub trait MetaStore: Send + Sync {
     /// Starts a transaction. [`Mode::Exclusive`] waits for its turn and for journal space.
     async fn begin(&self, mode: Mode) -> Result<Box<dyn Transaction>, MetaError>;
 
+    /// Bytes of attachments that a transaction can carry beside the rows of a few files.
+    fn attachable(&self) -> u64 {
+        u64::MAX
+    }
+
     /// All rows as they were at one instant after this call began, durable ones only; unaffected by later commits and in
     /// nobody's way. For dumps and backups.
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetaError>;

@@ -1,6 +1,7 @@
 //! The embedded store, on a disk that loses and tears what was not synced.
 
 mod crash;
+mod moving;
 mod observer;
 mod serial;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use journal::{Attachment, Journal, Lsn, Priority, Record, Reservation};
+use journal::{Attachment, Journal, Lsn, PayloadRef, Priority, Record, Reservation};
 use tokio::sync::{OwnedMutexGuard, OwnedRwLockWriteGuard};
 
 use crate::engine::{View, Write};
@@ -190,16 +190,7 @@ impl LocalTransaction {
         let bytes = record.body.len() as u64 + 128 * writes.len() as u64;
         let appended = shared.journal.append(record, reservation)?;
         let lsn = appended.lsn;
-        let attachments: Vec<_> = self
-            .attachments
-            .into_iter()
-            .zip(appended.refs)
-            .map(|(Attachment { descriptor, payload }, place)| PublishedAttachment {
-                descriptor,
-                payload,
-                place,
-            })
-            .collect();
+        let attachments = published(self.attachments, appended.refs);
         {
             let mut layers = shared.overlay.write();
             for &slot in written.iter().chain(&self.touches) {
@@ -221,6 +212,13 @@ impl LocalTransaction {
         }
         Ok(Committed { lsn: Some(lsn), pending: Some((shared.journal.clone(), lsn)) })
     }
+}
+
+/// What the observer is told of attachments and their places.
+pub(crate) fn published(attachments: Vec<Attachment>, places: Vec<PayloadRef>) -> Vec<PublishedAttachment> {
+    let told =
+        |(Attachment { descriptor, payload }, place)| PublishedAttachment { descriptor, payload, place };
+    attachments.into_iter().zip(places).map(told).collect()
 }
 
 /// The rows of `view` with `above` on top.

@@ -250,7 +250,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         if room == 0 || (drive.outstanding > 0 && room < BATCH / 2 && most == OUTSTANDING) {
             return 0;
         }
-        let hurry = (self.hurry)() || cache.is_crowded();
+        let hurry = (self.hurry)() || cache.is_crowded(self.volume.id());
         let selection = Selection { bytes: self.config.in_flight.max(1), blocks: room, hurry };
         let claimed = cache.claim_dirty(self.volume.id(), &selection);
         if claimed.is_empty() {

@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod model;
 mod node;
+mod records;
 mod registry;
 mod removal;
 mod scale;

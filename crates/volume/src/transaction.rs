@@ -47,6 +47,8 @@ pub(crate) struct VolumeTransaction {
     usage: Amount,
     /// Files whose data has changed.
     written: BTreeSet<ObjectId>,
+    /// Leave to make data dirty; kept until the commit.
+    admission: Option<cache::Admission>,
     /// Object numbers of an exclusive transaction.
     own_numbers: Range<u128>,
 }
@@ -74,6 +76,7 @@ impl VolumeTransaction {
             unsaved: HashMap::new(),
             usage: Amount::default(),
             written: BTreeSet::new(),
+            admission: None,
             own_numbers: 0..0,
         })
     }
@@ -301,6 +304,10 @@ impl Transaction for VolumeTransaction {
         self.read_data(file, offset, length, authority).await
     }
 
+    fn room(&self) -> u64 {
+        self.volume.node.store.attachable().saturating_sub(self.meta.attached_bytes())
+    }
+
     async fn write(&mut self, file: FileId, offset: u64, data: Bytes, authority: Authority) -> FsResult<()> {
         self.write_data(file, offset, data, authority).await
     }
@@ -343,8 +350,9 @@ impl Transaction for VolumeTransaction {
 
     async fn commit(mut self: Box<Self>, mode: CommitMode) -> FsResult<()> {
         let orphans = self.write_objects();
-        let VolumeTransaction { volume, meta, usage, written, .. } = *self;
+        let VolumeTransaction { volume, meta, usage, written, admission, .. } = *self;
         let committed = meta.commit(Priority::Client).await.map_err(meta_error)?;
+        drop(admission);
         volume.usage.add(usage);
         if !orphans.is_empty() {
             volume.references.orphaned(orphans.iter().map(|(object, _)| *object));

@@ -1,8 +1,8 @@
 use bytes::Bytes;
 use futures::FutureExt;
-use ids::BlockIndex;
+use ids::{BlockIndex, VolumeId};
 
-use super::world::{BLOCK, World, file, sealing};
+use super::world::{BLOCK, SHIFT, World, file, sealing};
 use crate::{DataOp, Scope};
 
 #[tokio::test]
@@ -40,15 +40,16 @@ fn writers_wait_while_the_books_are_full() {
     let mut world = World::new(2 << 20, 0);
     world.config.bookkeeping = 32 << 10;
     world.restart();
-    assert!(world.cache.admit().now_or_never().is_some());
+    let volume = file(0).volume;
+    assert!(world.cache.admit(volume, 1).now_or_never().is_some());
     let mut writes = 0;
-    while world.cache.admit().now_or_never().is_some() {
+    while world.cache.admit(volume, 1).now_or_never().is_some() {
         world.write(file(writes), 0, b"x");
         writes += 1;
         assert!(writes < 10_000);
     }
-    assert!(world.cache.is_crowded());
-    let waiting = world.cache.admit();
+    assert!(world.cache.is_crowded(volume));
+    let waiting = world.cache.admit(volume, 1);
     tokio::pin!(waiting);
     assert!((&mut waiting).now_or_never().is_none());
     for number in 0..writes / 2 + 1 {
@@ -56,6 +57,39 @@ fn writers_wait_while_the_books_are_full() {
     }
     assert!(waiting.now_or_never().is_some());
     assert_eq!(world.cache.dirty_bytes(Scope::All), (writes - writes / 2 - 1) as u64);
+}
+
+#[test]
+fn writers_of_a_volume_wait_at_its_share_of_the_journal_and_others_do_not() {
+    let mut world = World::new(2 << 20, 0);
+    world.config.journal = 1 << 20;
+    world.restart();
+    let (full, other) = (file(0).volume, VolumeId(8));
+    // Zeros lie in no journal.
+    world.commit(DataOp::Zero { file: file(9), shift: SHIFT, offset: 0, length: 1 << 24 }, b"");
+    let mut admitted = 0;
+    while let Some(_admission) = world.cache.try_admit(full, BLOCK) {
+        world.write(file(1), admitted * BLOCK, &[1; BLOCK as usize]);
+        admitted += 1;
+    }
+    assert_eq!(admitted, 12, "three quarters");
+    assert!(world.cache.is_crowded(full) && !world.cache.is_crowded(other));
+    world.restart();
+    let waiting = world.cache.admit(full, BLOCK);
+    tokio::pin!(waiting);
+    assert!((&mut waiting).now_or_never().is_none());
+    assert_eq!(world.cache.usage().waiting, 1);
+    let mut held = world.cache.admit(other, 100).now_or_never().unwrap();
+    held.grow(1 << 20);
+    assert!(world.cache.try_admit(other, 1).is_none(), "what is admitted and not yet dirty counts");
+    world.commit(DataOp::Discard { file: file(1), offset: 0, length: 2 * BLOCK }, b"");
+    assert!((&mut waiting).now_or_never().is_none());
+    drop(held);
+    assert!(waiting.now_or_never().is_some());
+    assert_eq!(world.cache.usage().waiting, 0);
+    world.commit(DataOp::Forget { file: file(1) }, b"");
+    world.commit(DataOp::Forget { file: file(9) }, b"");
+    assert_eq!(world.cache.usage().journal, 0);
 }
 
 #[tokio::test]

@@ -34,6 +34,11 @@ enum Step {
         length: u64,
     },
     Remove,
+    /// Appends again what this share (of 256) of the records still holds, so many bytes at a time.
+    Move {
+        share: u8,
+        bytes: u64,
+    },
     DropMemory,
     Restart {
         trim: bool,
@@ -51,6 +56,7 @@ fn plain_step() -> impl Strategy<Value = Step> {
         2 => position().prop_map(|size| Step::Truncate { size }),
         1 => (0..6_u64).prop_map(|block| Step::PunchBlock { block }),
         1 => Just(Step::Remove),
+        2 => (any::<u8>(), 200..2 * BLOCK).prop_map(|(share, bytes)| Step::Move { share, bytes }),
     ]
 }
 
@@ -71,6 +77,8 @@ struct Model {
     bytes: Vec<u8>,
     /// From which record a byte is dirty.
     dirty: Vec<Option<Lsn>>,
+    /// Which record has a dirty byte.
+    holder: Vec<Lsn>,
     /// Version of each block; zero is a hole.
     map: Vec<u64>,
     /// The last version used for each block.
@@ -83,6 +91,7 @@ impl Model {
             world: World::new(2 << 20, 4 << 20),
             bytes: Vec::new(),
             dirty: Vec::new(),
+            holder: Vec::new(),
             map: vec![0; 8],
             used: vec![0; 8],
         }
@@ -95,8 +104,30 @@ impl Model {
     fn mark(&mut self, range: Range<u64>, lsn: Option<Lsn>) {
         if self.dirty.len() < range.end as usize {
             self.dirty.resize(range.end as usize, None);
+            self.holder.resize(range.end as usize, Lsn::ZERO);
         }
         self.dirty[range.start as usize..range.end as usize].fill(lsn);
+        self.holder[range.start as usize..range.end as usize].fill(lsn.unwrap_or_default());
+    }
+
+    fn move_held(&mut self, share: u8, bytes: u64) {
+        let end = Lsn(self.world.records.len() * u64::from(share) / 256 + 1);
+        let mut moved = 0;
+        for held in self.world.cache.held_below(end, bytes) {
+            assert!(self.world.cache.still_holds(&held));
+            let Ok(op @ DataOp::Moved { offset, length, of, .. }) = DataOp::decode(&held.descriptor) else {
+                panic!("{held:?}")
+            };
+            let payload = self.world.records.get(held.place, held.from, held.length);
+            moved += payload.len() as u64;
+            let lsn = self.world.commit(op, &payload);
+            assert!(!self.world.cache.still_holds(&held));
+            for at in offset as usize..(offset + length) as usize {
+                assert!(self.dirty[at] == Some(of) && self.holder[at] < end);
+                self.holder[at] = lsn;
+            }
+        }
+        assert!(moved <= bytes);
     }
 
     fn write(&mut self, at: u64, length: u64, fill: u8) {
@@ -205,6 +236,7 @@ impl Model {
             Step::Truncate { size } => self.truncate(size),
             Step::PunchBlock { block } => self.punch(block),
             Step::Remove => self.remove(),
+            Step::Move { share, bytes } => self.move_held(share, bytes),
             other => unreachable!("{other:?}"),
         }
     }
@@ -245,7 +277,8 @@ impl Model {
             }
         }
         assert_eq!(known, ranges);
-        assert_eq!(self.world.cache.oldest_needed(), self.dirty.iter().flatten().min().copied());
+        let holders = self.dirty.iter().zip(&self.holder).filter(|(dirty, _)| dirty.is_some());
+        assert_eq!(self.world.cache.oldest_needed(), holders.map(|(_, holder)| *holder).min());
         let usage = self.world.cache.usage();
         assert_eq!(usage.dirty, self.dirty.iter().flatten().count() as u64);
         assert!(usage.dirty_memory <= self.world.config.dirty_memory(), "{usage:?}");

@@ -66,6 +66,16 @@ impl Records {
         (Lsn(records.len() as u64), place)
     }
 
+    pub fn len(&self) -> u64 {
+        self.records.lock().len() as u64
+    }
+
+    pub fn get(&self, place: PayloadRef, from: u32, length: u32) -> Bytes {
+        let records = self.records.lock();
+        let (_, payload) = records[place.segment as usize].as_ref().unwrap();
+        payload.slice(from as usize..(from + length) as usize)
+    }
+
     /// Forgets the records before `oldest`.
     pub fn trim(&self, oldest: Option<Lsn>) {
         let mut records = self.records.lock();

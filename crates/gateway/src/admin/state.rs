@@ -41,9 +41,13 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
             "some dirty blocks cannot be written back, because their metadata is damaged: run `kurma meta check`".into(),
         );
     }
-    if journal.waiting > 0 {
+    if journal.waiting > 0 || cache.waiting > 0 {
         attention
             .push("writers wait for space in the journal: the clouds are slower than the clients".into());
+    }
+    if journal.disk_full {
+        attention
+            .push("the disk has no room for all of the journal: free some, or lower cache.journal".into());
     }
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),

@@ -202,3 +202,134 @@ async fn what_a_queued_record_makes_unneeded_is_kept_until_that_record_is_durabl
     }
     assert!(partly > 0);
 }
+
+#[tokio::test]
+async fn a_waiter_that_gives_up_lets_those_behind_it_move_up() {
+    let disk = MemoryDisk::new();
+    let (journal, _) = open(&disk);
+    let mut held = Vec::new();
+    while let Some(reservation) = journal.try_reserve(journal.max_record(), Priority::Client).unwrap() {
+        held.push(reservation);
+    }
+    let large = tokio::spawn(journal.reserve(journal.max_record(), Priority::Client));
+    tokio::task::yield_now().await;
+    let small = tokio::spawn(journal.reserve(10, Priority::Client));
+    tokio::task::yield_now().await;
+    assert!(!large.is_finished() && !small.is_finished());
+    large.abort();
+    let _ = large.await;
+    assert!(small.await.unwrap().is_ok());
+    assert_eq!(journal.usage().waiting, 0);
+}
+
+#[tokio::test]
+async fn one_half_of_the_head_room_is_for_moving_alone_and_holds_a_segment() {
+    let disk = MemoryDisk::new();
+    let (journal, _) = open(&disk);
+    let _last = fill(&journal).await;
+    assert!(journal.is_short());
+    let mut moved = 0;
+    for priority in [Priority::Upkeep, Priority::Move] {
+        while let Some(reservation) = journal.try_reserve(4000, priority).unwrap() {
+            let lsn = journal.append(record(1, 10, &[3500]), reservation).unwrap().lsn;
+            journal.durable(lsn).await.unwrap();
+            moved += u64::from(priority == Priority::Move) * 4096;
+        }
+    }
+    assert!(moved >= config().segment, "{moved}");
+    assert!(journal.try_reserve(10, Priority::Client).unwrap().is_none());
+    assert_eq!(journal.usage().waiting, 0, "whoever only tries leaves nothing in the queue");
+}
+
+#[tokio::test]
+async fn a_journal_without_any_room_opens_with_the_head_room_and_shrinks_again() {
+    let disk = MemoryDisk::new();
+    let (journal, _) = open(&disk);
+    let mut last = fill(&journal).await;
+    while let Some(reservation) = journal.try_reserve(4000, Priority::Move).unwrap() {
+        last = journal.append(record(1, 10, &[3500]), reservation).unwrap().lsn;
+        journal.durable(last).await.unwrap();
+    }
+    let files = |disk: &MemoryDisk| disk.files().len() as u64;
+    let (journal, found) = open(&disk.kill());
+    assert_eq!(found.last().unwrap().lsn, last);
+    assert!(journal.usage().free >= config().headroom);
+    assert!(journal.try_reserve(10, Priority::Client).unwrap().is_none(), "what is added is not for clients");
+    drop(journal);
+    // As little as that is enough to write back what a journal of four times the size held.
+    let small = JournalConfig { writer: WriterKind::Task, ..JournalConfig::small(256 << 10) };
+    let small = JournalConfig { segment: config().segment, max_record: config().max_record, ..small };
+    let small = JournalConfig { capacity: 10 * small.segment, headroom: config().headroom, ..small };
+    let disk = disk.kill();
+    let (journal, recovery) =
+        Journal::open(disk.environment(), Path::new(DIRECTORY), &key(), small.clone()).unwrap();
+    assert_eq!(recovery.count() as u64, last.0);
+    let upkeep = journal.reserve(4000, Priority::Upkeep).await.unwrap();
+    let before = files(&disk);
+    let end = journal.append(record(2, 10, &[]), upkeep).unwrap().lsn;
+    journal.durable(end).await.unwrap();
+    journal.release(end);
+    let client = journal.reserve(4000, Priority::Client).await.unwrap();
+    let lsn = journal.append(record(3, 10, &[]), client).unwrap().lsn;
+    journal.durable(lsn).await.unwrap();
+    assert!(before > 10 && files(&disk) <= 10, "{before} {}", files(&disk));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_makes_writers_wait_and_stops_nothing() {
+    let disk = MemoryDisk::new();
+    let (journal, _) = open(&disk);
+    let _first = append(&journal, record(1, 10, &[])).await.unwrap();
+    disk.set_full(true);
+    let writer = tokio::spawn({
+        let journal = journal.clone();
+        async move {
+            for name in 0..40 {
+                let lsn = append(&journal, record(name, 10, &[7000])).await.unwrap().lsn;
+                journal.durable(lsn).await.unwrap();
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!writer.is_finished() && journal.failed().is_none() && journal.usage().disk_full);
+    let files = disk.files();
+    assert_eq!(files.len(), 1, "what could not be filled is removed");
+    disk.set_full(false);
+    writer.await.unwrap();
+    assert!(!journal.usage().disk_full);
+    assert_eq!(open(&disk).1.len(), 41);
+}
+
+#[test]
+fn on_a_full_disk_upkeep_goes_on_with_the_files_that_there_are() {
+    let disk = MemoryDisk::new();
+    let config = JournalConfig::small(1 << 20);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (journal, _) =
+        Journal::open(disk.environment(), Path::new(DIRECTORY), &key(), config.clone()).unwrap();
+    let files = || disk.files().iter().filter(|(_, bytes)| bytes.len() as u64 == config.segment).count();
+    while files() < 7 {
+        std::thread::yield_now(); // the filler makes them
+    }
+    disk.set_full(true);
+    let append = |priority| {
+        let reservation = journal.try_reserve(4000, priority).unwrap()?;
+        let lsn = journal.append(record(1, 10, &[3500]), reservation).unwrap().lsn;
+        runtime.block_on(journal.durable(lsn)).unwrap();
+        Some(lsn)
+    };
+    let mut last = Lsn::ZERO;
+    while !journal.usage().disk_full || append(Priority::Client).is_some() {
+        last = append(Priority::Client).unwrap_or(last);
+    }
+    let upkeep = append(Priority::Upkeep).expect("upkeep has its part of the head-room");
+    journal.release(upkeep);
+    // Released space comes back without the disk having any.
+    let space = runtime.block_on(journal.reserve(4000, Priority::Client)).unwrap();
+    drop(space);
+    assert!(journal.usage().disk_full && last > Lsn::ZERO);
+    disk.set_full(false);
+    while journal.usage().disk_full {
+        std::thread::yield_now(); // the filler tries again
+    }
+}

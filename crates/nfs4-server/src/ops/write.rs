@@ -11,18 +11,24 @@ use crate::failure::Failure;
 /// for long must not keep those.
 const SHARED_BUFFER: usize = 16 << 10;
 
-/// Writes a slice of the request, copied only if it is small.
+/// Writes a slice of the request, copied only if it is small. What one transaction cannot hold is left out, and the
+/// client writes the rest (§18.32.3).
 pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteOk, Failure> {
     let file = cx.current_file(NfsStatus::IsDir)?;
     let authority = cx.authority(args.state_id, file, true)?;
     let verifier = Verifier(cx.file_system(file.volume)?.write_verifier());
     let data = if args.data.len() < SHARED_BUFFER { Bytes::copy_from_slice(&args.data) } else { args.data };
+    let room = cx.transaction(file.volume).await?.room();
+    if data.len() as u64 > room && cx.has_changed() {
+        // What came before is committed first, as before an operation on another volume.
+        return Err(Failure::OtherVolume);
+    }
+    let data = data.slice(..data.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
     let count = data.len() as u32;
     let committed = match args.stable {
         StableHow::Unstable => StableHow::Unstable,
         StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
     };
-    cx.transaction(file.volume).await?;
     match committed {
         StableHow::Unstable => cx.will_write_unstable(file.volume)?,
         _ => cx.will_change(file.volume)?,

@@ -38,6 +38,9 @@ pub struct Site {
     pub clock: Arc<ManualClock>,
     pub clouds: Vec<Arc<Faulty<Arc<Memory>>>>,
     pub key_file: KeyFile,
+    pub journal: JournalConfig,
+    /// Bytes of the journal that dirty data may take.
+    pub dirty: u64,
 }
 
 impl Site {
@@ -49,7 +52,7 @@ impl Site {
         });
         let clouds = clouds.collect();
         let key_file = KeyFile::generate(GatewayId(1), &*Environment::real().entropy);
-        Site { folder, clock, clouds, key_file }
+        Site { folder, clock, clouds, key_file, journal: JournalConfig::small(64 << 20), dirty: u64::MAX }
     }
 }
 
@@ -88,8 +91,9 @@ impl Node {
         let node_key = NodeKey::from_bytes([1; 32]);
         let mut config = CacheConfig::new(site.folder.path().join("cache"));
         config.memory = 16 << 20;
+        config.journal = site.dirty;
         let cache = Cache::open(&config, &env, node_key.clone()).unwrap();
-        let config = JournalConfig::small(64 << 20);
+        let config = site.journal.clone();
         let folder = site.folder.path().join("journal");
         let (journal, recovery) = Journal::open(env.clone(), &folder, &node_key, config).unwrap();
         // The engine is written to only by checkpoints that a test asks for.

@@ -8,6 +8,7 @@ use file_system::{Authority, FileId, FsError, FsResult, ReadData, attribute_rule
 use ids::{BlockIndex, BlockShift, ObjectId};
 use meta::{Attachment, Scan};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::VolumeTransaction;
 use crate::VolumeError;
@@ -15,6 +16,9 @@ use crate::error::meta_error;
 use crate::keys::{Keys, ObjectRow};
 use crate::row::{BlockEntry, CHUNK_BLOCKS, ChunkView, GarbageVersion, Inode, Special};
 use crate::volume::{Inner, Loader, Volume, is_superseded};
+
+/// How long an exclusive transaction waits for content that is not cached.
+const EXCLUSIVE_READ: Duration = Duration::from_millis(250);
 
 /// Rows of the block map read at once.
 const CHUNKS: usize = 256;
@@ -49,14 +53,29 @@ impl VolumeTransaction {
         if offset + data.len() as u64 <= old.size && old.space_used == old.size {
             new.space_used = old.space_used;
         }
-        if !self.exclusive {
-            self.volume.node.cache.admit().await;
-        }
+        self.admit(data.len() as u64).await?;
         let op = DataOp::Write { file: self.volume.file_key(file.object), shift: shift?, offset };
         self.set(file.object, new)?;
         self.meta.attach(Attachment { descriptor: op.encode(), payload: data.clone() });
         self.unsaved.entry(file.object).or_default().write(offset, data);
         self.written.insert(file.object);
+        Ok(())
+    }
+
+    /// Takes leave to make so many bytes dirty.
+    async fn admit(&mut self, bytes: u64) -> FsResult<()> {
+        let (cache, volume) = (&self.volume.node.cache, self.volume.id);
+        match &mut self.admission {
+            Some(admission) => admission.grow(bytes),
+            // Whoever keeps all others from committing must not wait for them.
+            none if self.exclusive => {
+                *none = cache.try_admit(volume, bytes);
+                if none.is_none() {
+                    return Err(FsError::Unavailable("the volume's share of the journal is full".into()));
+                }
+            }
+            none => *none = Some(cache.admit(volume, bytes).await),
+        }
         Ok(())
     }
 
@@ -88,7 +107,12 @@ impl VolumeTransaction {
                     length: end - offset,
                     readahead: true,
                 };
-                read_committed(&self.volume.clone(), file.object, request).await?
+                let volume = self.volume.clone();
+                if self.exclusive {
+                    read_briefly(&volume, file.object, request).await?
+                } else {
+                    read_committed(&volume, file.object, request).await?
+                }
             }
         };
         let segments = match self.unsaved.get(&file.object) {
@@ -176,6 +200,18 @@ impl VolumeTransaction {
         let volume = self.volume.clone();
         volume.put_garbage(&mut *self.meta, object, policy, &key, garbage);
         Ok(())
+    }
+}
+
+/// As [`read_committed`], in a transaction while which nobody else commits: the clouds get a moment, and no more. The
+/// load goes on, and whoever comes again finds the blocks in the cache.
+async fn read_briefly(volume: &Arc<Inner>, object: ObjectId, request: ReadRequest) -> FsResult<Vec<Bytes>> {
+    tokio::select! {
+        biased;
+        read = read_committed(volume, object, request) => read,
+        () = volume.node.environment.clock.sleep(EXCLUSIVE_READ) => {
+            Err(FsError::Unavailable("the content is on its way from the clouds".into()))
+        }
     }
 }
 
