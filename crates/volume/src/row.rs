@@ -270,7 +270,7 @@ mod tests {
             block: BlockIndex(n * 1000),
             version: Version(n + 1),
             creator: GatewayId(3),
-            seal: blocks::SealId(n / 2 << 40),
+            seal: blocks::SealId((n / 2) << 40),
         });
         let mut chunk = Chunk::default();
         for index in [0, 1, 2, 64, 65, 700] {

@@ -259,7 +259,7 @@ mod tests {
                 version: Version(version),
                 hole,
                 creator: GatewayId(creator),
-                seal: SealId(u64::from(creator) << 60 | version % 4),
+                seal: SealId((u64::from(creator) << 60) | (version % 4)),
                 burnt,
             },
         )
