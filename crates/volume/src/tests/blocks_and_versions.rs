@@ -188,7 +188,7 @@ async fn one_block_of_a_file_of_a_tebibyte_rewrites_a_few_kibibytes() {
         write_at(&node, file, block * BLOCK, b"x").await;
         node.write_back().await;
     }
-    let (start, end) = node.volume.inner.keys.chunks_from(file.object, BlockIndex(0));
+    let (start, end) = node.volume.inner.keys.chunks(file.object, BlockIndex(0)..BlockIndex(u64::MAX));
     let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
     let scan = meta::Scan { start: &start, end: &end, guard: None, limit: 100 };
     let rows = tx.scan(scan).await.unwrap();
@@ -347,6 +347,7 @@ async fn a_reader_who_is_slower_than_the_garbage_gets_the_new_version_and_accuse
     let (reached, slow) = std::sync::mpsc::channel();
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let (reached, gate) = (parking_lot::Mutex::new(reached), parking_lot::Mutex::new(gate));
+    #[allow(clippy::type_complexity)] // named once
     let lost: std::sync::Arc<dyn Fn(&cloud::ObjectName, bytes::Bytes) -> bytes::Bytes + Send + Sync> =
         std::sync::Arc::new(move |_, _| {
             reached.lock().send(()).unwrap();
