@@ -48,8 +48,8 @@ enum Reason {
     Expired(ClientId),
 }
 
-/// Expired clients that one compound may find in its way; they go one by one.
-const EVICTIONS: usize = 64;
+/// Expired clients that one compound may find in its way, as when all read what it wants to write.
+const EVICTIONS: usize = 4096;
 
 pub(super) struct Runner<'c, 'a> {
     pub compound: &'c mut Compound<'a>,

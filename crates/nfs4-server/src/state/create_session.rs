@@ -53,16 +53,21 @@ impl State {
     ) -> Result<SessionGrant, Refusal> {
         // Phase 1: the client's record.
         let client = self.client(request.client)?;
-        // §2.4.3: a client id is its principal's. Before the next phase, which would tell him the session.
-        if client.confirmed && client.principal != request.principal {
-            return Err(NfsStatus::WrongCred.into());
-        }
 
         // Phase 2: the sequence. A refusal made nothing, so its number may be used again; clients do not agree on
         // whether it has to be.
+        // A replay tells the session, so it is for whoever made it.
         let is_next = request.sequence == client.create_sequence.wrapping_add(1);
         match client.create_result {
-            Some(Ok(grant)) if request.sequence == client.create_sequence => return Ok(grant),
+            Some(Ok(grant))
+                if request.sequence == client.create_sequence
+                    && self
+                        .sessions
+                        .get(&grant.session)
+                        .is_none_or(|made| made.principal == request.principal) =>
+            {
+                return Ok(grant);
+            }
             Some(Err(_)) if request.sequence == client.create_sequence => {}
             _ if is_next => {}
             _ => return Err(NfsStatus::SeqMisordered.into()),
@@ -131,6 +136,7 @@ impl State {
             session,
             Session {
                 client: request.client,
+                principal: request.principal,
                 slots: SlotTable::new(fore.slots),
                 fore,
                 back,

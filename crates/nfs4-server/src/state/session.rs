@@ -19,6 +19,8 @@ pub(crate) struct Channel {
 #[derive(Debug)]
 pub(super) struct Session {
     pub client: ClientId,
+    /// Who made it, which need not be who made the client id (§18.36.4).
+    pub principal: Principal,
     pub fore: Channel,
     #[allow(dead_code)] // read by the first feature that calls back
     pub back: Channel,
@@ -84,7 +86,7 @@ impl State {
         }
     }
 
-    /// DESTROY_SESSION (RFC 8881 §18.37): by the principal of the client id, on a connection of the session.
+    /// DESTROY_SESSION (RFC 8881 §18.37): by the principal that made it, on a connection of it.
     /// Requests of other slots run to their end; their replies are no longer kept.
     pub fn destroy_session(
         &mut self,
@@ -93,7 +95,7 @@ impl State {
         connection: ConnectionId,
     ) -> Result<(), NfsStatus> {
         let session = self.sessions.get(&id).ok_or(NfsStatus::BadSession)?;
-        if self.client(session.client)?.principal != principal {
+        if session.principal != principal {
             return Err(NfsStatus::WrongCred);
         }
         if !session.connections.contains(&connection) {

@@ -193,17 +193,20 @@ fn a_session_is_destroyed_by_its_principal_on_one_of_its_connections() {
     assert_eq!(destroy(&mut world, USER, other), Ok(()));
 }
 
-/// RFC 8881 §2.4.3: nobody else makes sessions of a client, or learns of one by a replay.
+/// RFC 8881 §18.36.4: the principal counts for the confirmation only.
 #[test]
-fn sessions_of_a_confirmed_client_are_made_by_its_principal() {
+fn another_principal_makes_sessions_of_its_own_but_learns_of_none_by_a_replay() {
     let mut world = world();
     let client = world.exchange("a", 1, USER, false).unwrap();
-    world.create_session_as(client.client, client.sequence, USER).unwrap();
-    for sequence in [client.sequence, client.sequence + 1] {
-        let refusal = world.create_session_as(client.client, sequence, Principal::Unix(1));
-        assert_eq!(refused(refusal), NfsStatus::WrongCred);
-    }
-    assert!(world.create_session_as(client.client, client.sequence + 1, USER).is_ok());
+    let first = world.create_session_as(client.client, client.sequence, USER).unwrap();
+    let user = Principal::Unix(1);
+    let replay = world.create_session_as(client.client, client.sequence, user);
+    assert_eq!(refused(replay), NfsStatus::SeqMisordered);
+    let second = world.create_session_as(client.client, client.sequence + 1, user).unwrap();
+    let destroy = |world: &mut World, session, who| world.state.destroy_session(session, who, CONNECTION);
+    assert_eq!(destroy(&mut world, second.session, USER), Err(NfsStatus::WrongCred));
+    assert_eq!(destroy(&mut world, first.session, user), Err(NfsStatus::WrongCred));
+    assert_eq!(destroy(&mut world, second.session, user), Ok(()));
 }
 
 #[test]
