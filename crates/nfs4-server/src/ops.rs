@@ -2,12 +2,15 @@
 //! is none.
 
 mod access;
-mod close;
+mod allocate;
+pub(crate) mod close;
 mod commit;
+mod copy;
 mod create;
 mod exchange_id;
 mod file_handle;
 mod get_attr;
+mod io_advise;
 mod link;
 mod lock;
 mod lookup;
@@ -15,17 +18,21 @@ mod open;
 mod read;
 mod read_dir;
 mod read_link;
+mod read_plus;
 mod remove;
 mod rename;
 mod sec_info;
+mod seek;
 mod session;
 mod set_attr;
+mod sparse;
 mod state_id;
 mod verify;
 mod write;
+mod xattr;
 
 use file_system::{FileKind, Name};
-use nfs4::{Component, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SetAttrRes};
+use nfs4::{Component, CopyRes, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, SetAttrRes};
 use xdr::{Encode, Encoder};
 
 use crate::compound::Compound;
@@ -41,6 +48,10 @@ pub(crate) async fn execute(
     let cx = compound;
     let result = match argument {
         NfsArgOp::Access(args) => NfsResOp::Access(Outcome::Ok(access::run(cx, &args).await?)),
+        NfsArgOp::Allocate(args) => {
+            allocate::allocate(cx, &args).await?;
+            NfsResOp::Allocate(NfsStatus::Ok)
+        }
         NfsArgOp::BackchannelCtl(args) => {
             session::backchannel_ctl(cx, &args)?;
             NfsResOp::BackchannelCtl(NfsStatus::Ok)
@@ -50,8 +61,13 @@ pub(crate) async fn execute(
         }
         NfsArgOp::Close(args) => NfsResOp::Close(Outcome::Ok(close::run(cx, &args)?)),
         NfsArgOp::Commit(args) => NfsResOp::Commit(Outcome::Ok(commit::run(cx, &args).await?)),
+        NfsArgOp::Copy(args) => NfsResOp::Copy(CopyRes::Ok(copy::run(cx, &args).await?)),
         NfsArgOp::Create(args) => NfsResOp::Create(Outcome::Ok(create::run(cx, &args).await?)),
         NfsArgOp::CreateSession(args) => NfsResOp::CreateSession(Outcome::Ok(session::create(cx, &args)?)),
+        NfsArgOp::Deallocate(args) => {
+            allocate::deallocate(cx, &args).await?;
+            NfsResOp::Deallocate(NfsStatus::Ok)
+        }
         NfsArgOp::DelegReturn(_) => return Err(NfsStatus::BadStateId.into()),
         NfsArgOp::DestroyClientId(args) => {
             session::destroy_client(cx, &args).await?;
@@ -74,7 +90,10 @@ pub(crate) async fn execute(
             return Ok(NfsStatus::Ok);
         }
         NfsArgOp::GetFh => NfsResOp::GetFh(Outcome::Ok(file_handle::get(cx)?)),
+        NfsArgOp::GetXattr(args) => NfsResOp::GetXattr(Outcome::Ok(xattr::get(cx, &args).await?)),
+        NfsArgOp::IoAdvise(args) => NfsResOp::IoAdvise(Outcome::Ok(io_advise::run(cx, &args).await?)),
         NfsArgOp::Link(args) => NfsResOp::Link(Outcome::Ok(link::run(cx, &args).await?)),
+        NfsArgOp::ListXattrs(args) => NfsResOp::ListXattrs(Outcome::Ok(xattr::list(cx, &args).await?)),
         NfsArgOp::Lock(args) => NfsResOp::Lock(lock::lock(cx, &args).await?),
         NfsArgOp::LockTest(args) => NfsResOp::LockTest(lock::test(cx, &args).await?),
         NfsArgOp::Lookup(args) => {
@@ -109,11 +128,13 @@ pub(crate) async fn execute(
             return Ok(NfsStatus::Ok);
         }
         NfsArgOp::ReadLink => NfsResOp::ReadLink(Outcome::Ok(read_link::run(cx).await?)),
+        NfsArgOp::ReadPlus(args) => NfsResOp::ReadPlus(Outcome::Ok(read_plus::run(cx, &args).await?)),
         NfsArgOp::ReclaimComplete(args) => {
             session::reclaim_complete(cx, &args).await?;
             NfsResOp::ReclaimComplete(NfsStatus::Ok)
         }
         NfsArgOp::Remove(args) => NfsResOp::Remove(Outcome::Ok(remove::run(cx, &args).await?)),
+        NfsArgOp::RemoveXattr(args) => NfsResOp::RemoveXattr(Outcome::Ok(xattr::remove(cx, &args).await?)),
         NfsArgOp::Rename(args) => NfsResOp::Rename(Outcome::Ok(rename::run(cx, &args).await?)),
         NfsArgOp::RestoreFh => {
             cx.restore()?;
@@ -127,6 +148,8 @@ pub(crate) async fn execute(
         NfsArgOp::SecInfoNoName(style) => {
             NfsResOp::SecInfoNoName(Outcome::Ok(sec_info::without_name(cx, style).await?))
         }
+        NfsArgOp::Seek(args) => NfsResOp::Seek(Outcome::Ok(seek::run(cx, &args).await?)),
+        NfsArgOp::SetXattr(args) => NfsResOp::SetXattr(Outcome::Ok(xattr::set(cx, &args).await?)),
         NfsArgOp::SetAttr(args) => NfsResOp::SetAttr(SetAttrRes {
             status: NfsStatus::Ok,
             attributes_set: set_attr::run(cx, &args).await?,

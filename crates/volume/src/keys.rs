@@ -1,5 +1,7 @@
 //! Keys of the rows; the table of them is on the front page of the crate.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
 use meta::{KeyBuilder, KeyReader};
@@ -206,9 +208,10 @@ impl Keys {
         self.object(object, CHUNK).number(block.0 / CHUNK_BLOCKS).build()
     }
 
-    /// The chunks from the one that holds `block` on.
-    pub fn chunks_from(self, object: ObjectId, block: BlockIndex) -> KeyRange {
-        (self.chunk(object, block), self.object(object, CHUNK).prefix_range().1)
+    /// The chunks that hold `blocks`, of which there is at least one.
+    pub fn chunks(self, object: ObjectId, blocks: Range<BlockIndex>) -> KeyRange {
+        let last = self.chunk(object, BlockIndex(blocks.end.0.saturating_sub(1)));
+        (self.chunk(object, blocks.start), [&last[..], &[0]].concat().into())
     }
 
     pub fn rows_of(self, object: ObjectId) -> KeyRange {

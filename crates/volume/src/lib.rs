@@ -17,7 +17,7 @@
 //! the journal cannot hold as a record is refused with an error.
 //!
 //! Reading does not change the access time. [`Attributes::space_used`](file_system::Attributes::space_used) is exact
-//! for files without holes; for others it is the bytes written, but at most the size.
+//! for files without holes; for others it is the bytes written, less what holes were made of, but at most the size.
 //!
 //! # Write-back and truncation
 //!
@@ -30,6 +30,9 @@
 //! Version numbers of attempts that fail are burnt in memory, and the [`SealId`](blocks::SealId) of all sealings of
 //! one start of the node is random: no pair of version and seal id ever stands for two contents, and no late upload
 //! of a dead process meets a name that is in use.
+//!
+//! A hole in the middle of a file is a cut as far as whole blocks go; the rest of it is dirty zeros. Whoever makes the first
+//! chunk of a range of the map touches `cut` as well: a cut that has looked for chunks must not miss it.
 //!
 //! # Removal
 //!
@@ -76,6 +79,7 @@
 
 #![deny(missing_docs)]
 
+mod byte_ranges;
 mod check;
 mod error;
 mod garbage;

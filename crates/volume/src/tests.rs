@@ -10,3 +10,4 @@ mod records;
 mod registry;
 mod removal;
 mod scale;
+mod sparse;

@@ -8,6 +8,7 @@ mod data;
 mod directory;
 mod entry;
 mod names;
+mod sparse;
 mod xattrs;
 
 use std::collections::{BTreeSet, HashMap};
@@ -17,9 +18,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::{
-    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, FileId,
+    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent, FileId,
     FileKind, FsError, FsResult, Mode, Name, OpenCreate, Opened, ReadData, SetAttributes, Space, Transaction,
-    XattrMode,
+    XattrMode, XattrName,
 };
 use ids::{ObjectId, ObjectNumber, Timestamp};
 use meta::Priority;
@@ -312,25 +313,55 @@ impl Transaction for VolumeTransaction {
         self.write_data(file, offset, data, authority).await
     }
 
-    async fn xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes> {
+    async fn extents(
+        &mut self,
+        file: FileId,
+        range: Range<u64>,
+        limit: usize,
+        authority: Authority,
+    ) -> FsResult<Vec<Extent>> {
+        self.find_extents(file, range, limit, authority).await
+    }
+
+    async fn allocate(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        authority: Authority,
+    ) -> FsResult<()> {
+        self.reserve(file, offset, length, authority).await
+    }
+
+    async fn deallocate(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        authority: Authority,
+    ) -> FsResult<()> {
+        self.punch(file, offset, length, authority).await
+    }
+
+    async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {
         self.get_xattr(file, name).await
     }
 
     async fn set_xattr(
         &mut self,
         file: FileId,
-        name: &Name,
+        name: &XattrName,
         value: Bytes,
         mode: XattrMode,
     ) -> FsResult<ChangeInfo> {
         self.put_xattr(file, name, value, mode).await
     }
 
-    async fn remove_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo> {
+    async fn remove_xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<ChangeInfo> {
         self.delete_xattr(file, name).await
     }
 
-    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<Name>> {
+    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<XattrName>> {
         self.list_xattrs(file).await
     }
 

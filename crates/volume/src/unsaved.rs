@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -14,6 +15,20 @@ impl Unsaved {
         let end = offset + data.len() as u64;
         self.clear(offset, end);
         self.extents.insert(offset, (end, Some(data)));
+    }
+
+    /// `range` reads as zeros.
+    pub fn blank(&mut self, range: Range<u64>) {
+        self.clear(range.start, range.end);
+        self.extents.insert(range.start, (range.end, None));
+    }
+
+    /// The parts of `range`, which is not empty, that were changed, ascending, and whether they are data.
+    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> {
+        let first = self.at(range.start).map_or(range.start, |(first, ..)| first);
+        self.extents.range(first..range.end).map(move |(&start, (end, data))| {
+            (start.max(range.start)..(*end).min(range.end), data.is_some())
+        })
     }
 
     /// Everything from `size` on reads as zeros.
@@ -133,16 +148,19 @@ mod tests {
     proptest! {
         #[test]
         fn it_reads_like_an_array(
-            ops in prop::collection::vec((any::<bool>(), 0_u64..50, 1_usize..20), 0..20),
+            ops in prop::collection::vec((0..3, 0_u64..50, 1_usize..20), 0..20),
             (start, length) in (0_u64..60, 0_u64..40),
             part in 1_usize..30,
         ) {
             let base: Vec<u8> = (0..100).map(|n| 100 + n).collect();
             let (mut model, mut unsaved) = (base.clone(), Unsaved::default());
-            for (n, (cut, offset, length)) in ops.into_iter().enumerate() {
-                if cut {
+            for (n, (kind, offset, length)) in ops.into_iter().enumerate() {
+                if kind == 0 {
                     model[offset as usize..].fill(0);
                     unsaved.cut(offset);
+                } else if kind == 1 {
+                    model[offset as usize..offset as usize + length].fill(0);
+                    unsaved.blank(offset..offset + length as u64);
                 } else {
                     let data = vec![n as u8 + 1; length];
                     model[offset as usize..offset as usize + length].copy_from_slice(&data);
@@ -153,6 +171,11 @@ mod tests {
             let range = start as usize..end as usize;
             let parts = base[range.clone()].chunks(part).map(Bytes::copy_from_slice).collect();
             prop_assert_eq!(unsaved.over(start, end, parts).concat(), model[range.clone()].to_vec());
+            for (part, is_data) in unsaved.pieces(start..end.max(start + 1)) {
+                prop_assert!(start <= part.start && part.start < part.end && part.end <= end.max(start + 1));
+                let bytes = &model[part.start as usize..part.end as usize];
+                prop_assert!(bytes.iter().all(|&byte| (1..100).contains(&byte) == is_data), "{part:?}");
+            }
             if unsaved.covers(start, end) {
                 prop_assert_eq!(unsaved.over(start, end, Vec::new()).concat(), model[range].to_vec());
             }

@@ -215,6 +215,10 @@ impl Inner {
         let number = block.0 / CHUNK_BLOCKS;
         if let std::collections::btree_map::Entry::Vacant(vacant) = change.chunks.entry(number) {
             let row = transaction.get(&self.keys.chunk(object, block)).await?;
+            if row.is_none() {
+                // A cut that is under way has looked for chunks and not found this one.
+                transaction.touch(&self.keys.cut(object));
+            }
             vacant.insert(self.chunk(object, row.as_deref())?);
         }
         let Some(chunk) = change.chunks.get_mut(&number) else { return Ok(false) };

@@ -36,7 +36,7 @@ pub(super) fn of_server(server: &Shared) -> AttributeValues {
         // Names are bytes here.
         fs_charset_cap: Some(FsCharset::CONTAINS_NON_UTF8),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
-        xattr_support: Some(false),
+        xattr_support: Some(true),
         ..AttributeValues::default()
     }
 }

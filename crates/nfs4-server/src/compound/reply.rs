@@ -27,14 +27,16 @@ pub(super) fn room_needed(operation: OpCode) -> usize {
         OpCode::Close | OpCode::OpenDowngrade | OpCode::Unlock => HEAD + STATE_ID,
         OpCode::Lock => HEAD + DENIED,
         OpCode::Create => HEAD + CHANGE + BITMAP,
-        OpCode::Link | OpCode::Remove => HEAD + CHANGE,
+        OpCode::Link | OpCode::Remove | OpCode::SetXattr | OpCode::RemoveXattr => HEAD + CHANGE,
         OpCode::Rename => HEAD + 2 * CHANGE,
         OpCode::SetAttr => HEAD + BITMAP,
         OpCode::Write => HEAD + 16,
         OpCode::Commit => HEAD + 8,
+        OpCode::Copy => HEAD + 4 + 20 + 8,
         OpCode::ExchangeId => HEAD + 4096,
         OpCode::CreateSession => HEAD + 128,
         _ => ERROR_BYTES,
+        OpCode::ReadPlus | OpCode::Seek => HEAD + 12,
     }
 }
 

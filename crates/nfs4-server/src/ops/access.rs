@@ -25,25 +25,38 @@ const FILE: &[(u32, Access)] = &[
     (access::EXECUTE, Access::EXECUTE),
 ];
 
+/// What each right on extended attributes takes (RFC 8276 §8.4.1); only files and directories have them.
+const XATTRS: &[(u32, Access)] = &[
+    (access::XATTR_READ, Access::READ),
+    (access::XATTR_WRITE, Access::WRITE),
+    (access::XATTR_LIST, Access::READ),
+];
+
 /// What nobody may on a volume that is offered for reading only.
-const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE;
+const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE | access::XATTR_WRITE;
 
 /// Which of the rights asked for the caller has, by the mode bits alone.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<AccessOk, Failure> {
-    let known = if cx.minor_version == 1 { 0x3f } else { 0x1ff };
+    let known = if cx.minor_version < 2 { 0x3f } else { 0x1ff };
     if args.access & !known != 0 {
         return Err(NfsStatus::Inval.into());
     }
-    let (rights, has) = match cx.current()? {
-        Handle::PseudoRoot => (DIRECTORY, Access::READ | Access::EXECUTE),
+    let (rights, xattrs, has) = match cx.current()? {
+        Handle::PseudoRoot => (DIRECTORY, XATTRS, Access::READ | Access::EXECUTE),
         Handle::File(file) => {
             let caller = cx.caller(file.volume)?;
             let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
-            let rights = if attributes.kind == FileKind::Directory { DIRECTORY } else { FILE };
-            (rights, permitted(&attributes, &caller))
+            let (rights, xattrs) = match attributes.kind {
+                FileKind::Directory => (DIRECTORY, XATTRS),
+                FileKind::Regular => (FILE, XATTRS),
+                _ => (FILE, &[][..]),
+            };
+            (rights, xattrs, permitted(&attributes, &caller))
         }
     };
     let mut answer = judge(rights, has, args.access);
+    let more = judge(xattrs, has, args.access);
+    answer = AccessOk { supported: answer.supported | more.supported, access: answer.access | more.access };
     if let Handle::File(file) = cx.current()?
         && cx.check_writable(file.volume).is_err()
     {

@@ -1,5 +1,6 @@
 //! A file system that meets as many conflicts as it is told to.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,9 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::memory::MemoryFileSystem;
 use file_system::{
-    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, FileId,
+    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent, FileId,
     FileSystem, FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData, SetAttributes,
-    Space, Transaction, XattrMode,
+    Space, Transaction, XattrMode, XattrName,
 };
 use ids::VolumeId;
 use parking_lot::Mutex;
@@ -236,25 +237,43 @@ impl Transaction for ConflictingTransaction {
         self.inner.write(file, offset, data, by).await
     }
 
-    async fn xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes> {
+    async fn extents(
+        &mut self,
+        file: FileId,
+        range: Range<u64>,
+        limit: usize,
+        by: Authority,
+    ) -> FsResult<Vec<Extent>> {
+        self.inner.extents(file, range, limit, by).await
+    }
+
+    async fn allocate(&mut self, file: FileId, offset: u64, length: u64, by: Authority) -> FsResult<()> {
+        self.inner.allocate(file, offset, length, by).await
+    }
+
+    async fn deallocate(&mut self, file: FileId, offset: u64, length: u64, by: Authority) -> FsResult<()> {
+        self.inner.deallocate(file, offset, length, by).await
+    }
+
+    async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {
         self.inner.xattr(file, name).await
     }
 
     async fn set_xattr(
         &mut self,
         file: FileId,
-        name: &Name,
+        name: &XattrName,
         value: Bytes,
         how: XattrMode,
     ) -> FsResult<ChangeInfo> {
         self.inner.set_xattr(file, name, value, how).await
     }
 
-    async fn remove_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo> {
+    async fn remove_xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<ChangeInfo> {
         self.inner.remove_xattr(file, name).await
     }
 
-    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<Name>> {
+    async fn xattrs(&mut self, file: FileId) -> FsResult<Vec<XattrName>> {
         self.inner.xattrs(file).await
     }
 

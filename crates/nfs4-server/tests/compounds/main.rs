@@ -4,6 +4,7 @@
 
 mod conflicting;
 mod conflicts;
+mod copies;
 mod durability;
 mod evictions;
 mod exactly_once;
@@ -18,3 +19,6 @@ mod order;
 mod principals;
 mod pseudo_root;
 mod restarts;
+mod security;
+mod sparse_files;
+mod xattrs;

@@ -188,7 +188,7 @@ async fn one_block_of_a_file_of_a_tebibyte_rewrites_a_few_kibibytes() {
         write_at(&node, file, block * BLOCK, b"x").await;
         node.write_back().await;
     }
-    let (start, end) = node.volume.inner.keys.chunks_from(file.object, BlockIndex(0));
+    let (start, end) = node.volume.inner.keys.chunks(file.object, BlockIndex(0)..BlockIndex(u64::MAX));
     let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
     let scan = meta::Scan { start: &start, end: &end, guard: None, limit: 100 };
     let rows = tx.scan(scan).await.unwrap();

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use file_system::conformance::scene::*;
-use file_system::{FileId, FileSystem, FsError};
+use file_system::{FileId, FileSystem, FsError, XattrName};
 use ids::BlockIndex;
 
 use super::node::{BLOCK, GC_DELAY, Node};
@@ -149,7 +149,7 @@ async fn many_orphans_and_large_ones_take_several_transactions() {
             for attribute in 0..900 {
                 let value = "v".into();
                 let mode = file_system::XattrMode::Either;
-                tx.set_xattr(file, &name(&format!("x{attribute}")), value, mode).await.unwrap();
+                tx.set_xattr(file, &XattrName::new(format!("x{attribute}")).unwrap(), value, mode).await.unwrap();
             }
         }
     }

@@ -7,6 +7,7 @@ use file_system::permission::{may_read, may_write, require_regular};
 use file_system::{Authority, FileId, FsError, FsResult, ReadData, attribute_rules};
 use ids::{BlockIndex, BlockShift, ObjectId};
 use meta::{Attachment, Scan};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::volume::{Inner, Loader, Volume, is_superseded};
 const EXCLUSIVE_READ: Duration = Duration::from_millis(250);
 
 /// Rows of the block map read at once.
-const CHUNKS: usize = 256;
+pub(super) const CHUNKS: usize = 256;
 
 pub(super) fn block_shift(inode: &Inode) -> FsResult<BlockShift> {
     match inode.special {
@@ -129,7 +130,7 @@ impl VolumeTransaction {
             Some(loaded) => block_shift(&loaded.inode)?,
             None => return Err(FsError::Stale),
         };
-        self.cut_map(object, BlockIndex(shift.blocks_in(new))).await?;
+        self.punch_map(object, BlockIndex(shift.blocks_in(new))..BlockIndex(u64::MAX)).await?;
         let file = self.volume.file_key(object);
         self.meta.touch(&self.volume.keys.cut(object));
         self.attach(DataOp::truncate(file, new));
@@ -144,13 +145,13 @@ impl VolumeTransaction {
         Ok(())
     }
 
-    fn attach(&mut self, op: DataOp) {
+    pub(super) fn attach(&mut self, op: DataOp) {
         self.meta.attach(Attachment { descriptor: op.encode(), payload: Bytes::new() });
     }
 
-    /// Makes all blocks from `first` on holes. Their versions stay (`K14`); what is stored becomes garbage.
-    async fn cut_map(&mut self, object: ObjectId, first: BlockIndex) -> FsResult<()> {
-        let (mut start, end) = self.volume.keys.chunks_from(object, first);
+    /// Makes holes of `blocks`. Their versions stay (`K14`); what is stored becomes garbage.
+    pub(super) async fn punch_map(&mut self, object: ObjectId, blocks: Range<BlockIndex>) -> FsResult<()> {
+        let (mut start, end) = self.volume.keys.chunks(object, blocks.clone());
         let guard = self.volume.keys.cut(object);
         let mut changed = Vec::new();
         let mut garbage = Vec::new();
@@ -162,7 +163,9 @@ impl VolumeTransaction {
                 let mut chunk = self.volume.chunk(object, Some(row))?;
                 let cut: Vec<(u64, BlockEntry)> = chunk
                     .iter()
-                    .filter(|(index, entry)| number * CHUNK_BLOCKS + index >= first.0 && entry.is_stored())
+                    .filter(|(index, entry)| {
+                        blocks.contains(&BlockIndex(number * CHUNK_BLOCKS + index)) && entry.is_stored()
+                    })
                     .collect();
                 if cut.is_empty() {
                     continue;

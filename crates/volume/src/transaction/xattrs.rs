@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use file_system::limits::{MAX_XATTR_VALUE, MAX_XATTRS};
 use file_system::permission::may_use_xattrs;
-use file_system::{Access, ChangeInfo, FileId, FsError, FsResult, Name, XattrMode};
+use file_system::{Access, ChangeInfo, FileId, FsError, FsResult, XattrMode, XattrName};
 use meta::Scan;
 
 use super::VolumeTransaction;
@@ -18,12 +18,12 @@ impl VolumeTransaction {
         Ok(inode.xattrs)
     }
 
-    async fn value(&mut self, file: FileId, name: &Name) -> FsResult<Option<Bytes>> {
+    async fn value(&mut self, file: FileId, name: &XattrName) -> FsResult<Option<Bytes>> {
         let row = self.get(&self.volume.keys.xattr(file.object, name.as_bytes())).await?;
         Ok(row.filter(|row| row.first() == Some(&FORMAT)).map(|row| row.slice(1..)))
     }
 
-    pub(super) async fn get_xattr(&mut self, file: FileId, name: &Name) -> FsResult<Bytes> {
+    pub(super) async fn get_xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {
         self.usable(file, Access::READ).await?;
         self.value(file, name).await?.ok_or(FsError::NoXattr)
     }
@@ -31,7 +31,7 @@ impl VolumeTransaction {
     pub(super) async fn put_xattr(
         &mut self,
         file: FileId,
-        name: &Name,
+        name: &XattrName,
         value: Bytes,
         mode: XattrMode,
     ) -> FsResult<ChangeInfo> {
@@ -52,7 +52,7 @@ impl VolumeTransaction {
         self.touch(file.object)
     }
 
-    pub(super) async fn delete_xattr(&mut self, file: FileId, name: &Name) -> FsResult<ChangeInfo> {
+    pub(super) async fn delete_xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<ChangeInfo> {
         self.usable(file, Access::WRITE).await?;
         if self.value(file, name).await?.is_none() {
             return Err(FsError::NoXattr);
@@ -62,7 +62,7 @@ impl VolumeTransaction {
         self.touch(file.object)
     }
 
-    pub(super) async fn list_xattrs(&mut self, file: FileId) -> FsResult<Vec<Name>> {
+    pub(super) async fn list_xattrs(&mut self, file: FileId) -> FsResult<Vec<XattrName>> {
         if self.usable(file, Access::READ).await? == 0 {
             return Ok(Vec::new());
         }
@@ -71,7 +71,7 @@ impl VolumeTransaction {
         let scan = Scan { start: &start, end: &end, guard: Some(&guard), limit: MAX_XATTRS };
         let rows = self.meta.scan(scan).await.map_err(meta_error)?;
         let names = rows.iter().filter_map(|(key, _)| match Keys::object_row(key) {
-            Some((_, ObjectRow::Xattr(name))) => Some(Name::new(name)),
+            Some((_, ObjectRow::Xattr(name))) => Some(XattrName::new(name)),
             _ => None,
         });
         names.collect()

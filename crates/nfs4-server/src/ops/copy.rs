@@ -1,0 +1,173 @@
+//! COPY within this server (RFC 7862 §15.2).
+
+use bytes::{Bytes, BytesMut};
+use file_system::{Authority, FileId, Mode, Transaction};
+use nfs4::{CopyArgs, CopyOk, CopyRequirements, NfsStatus, StableHow, Verifier, WriteResponse};
+
+use super::sparse::{self, Target};
+use crate::compound::Compound;
+use crate::failure::Failure;
+
+/// Most data that one COPY moves: the client asks again for the rest, and neither memory nor a transaction grow with
+/// the file.
+const LIMIT: u64 = 4 << 20;
+
+/// Most extents that one COPY looks at.
+const EXTENTS: usize = 256;
+
+/// Data that lies in parts below this size is put together, so that the journal need not keep books of each.
+const SMALL: usize = 64 << 10;
+
+/// Copies from the saved filehandle to the current one, in ascending order, done and durable when answered. Holes stay
+/// holes. Copies less than asked for if that is much, and says how much.
+pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk, Failure> {
+    if !args.source_servers.is_empty() {
+        // The client reads and writes instead (RFC 7862 §11.2.3).
+        return Err(NfsStatus::OffloadDenied.into());
+    }
+    let from = sparse::file(cx.saved()?)?;
+    let to = Target::to_write(cx, args.destination_state_id).await?;
+    let authority = cx.authority(args.source_state_id, from, false)?;
+    let mut source =
+        Source { file: from, authority, offset: args.source_offset, count: args.count, limit: LIMIT };
+    let verifier = Verifier(cx.file_system(to.file.volume)?.write_verifier());
+    let transaction = cx.transaction(to.file.volume).await?;
+    source.limit = LIMIT.min(transaction.room());
+    if source.limit < LIMIT && cx.has_changed() {
+        // What came before is committed first, as before an operation on another volume.
+        return Err(Failure::OtherVolume);
+    }
+    cx.will_change(to.file.volume)?;
+    let parts = if from.volume == to.file.volume {
+        let overlap = from == to.file;
+        let transaction = cx.transaction(from.volume).await?;
+        source.read(transaction, overlap.then_some(args.destination_offset)).await?
+    } else {
+        let file_system = cx.file_system(from.volume)?;
+        let caller = cx.caller(from.volume)?;
+        // It only reads, and is dropped: whatever it saw becomes durable before the copy does, as both are in one journal.
+        let mut transaction = file_system.begin(&caller, Mode::Optimistic).await?;
+        source.read(&mut *transaction, None).await?
+    };
+    let transaction = cx.transaction(to.file.volume).await?;
+    let count = write(transaction, &to, args.destination_offset, parts).await?;
+    Ok(CopyOk {
+        response: WriteResponse { callback_id: None, count, committed: StableHow::FileSync, verifier },
+        requirements: CopyRequirements { consecutive: true, synchronous: true },
+    })
+}
+
+/// A part of what is copied.
+enum Part {
+    Data(Bytes),
+    Hole(u64),
+}
+
+/// What is to be copied.
+struct Source {
+    file: FileId,
+    authority: Authority,
+    offset: u64,
+    /// Zero: up to the end.
+    count: u64,
+    /// Most data to read.
+    limit: u64,
+}
+
+impl Source {
+    /// Reads it, from the first byte on. If it goes to `destination` in the same file, the ranges must not overlap.
+    async fn read(
+        &self,
+        transaction: &mut dyn Transaction,
+        destination: Option<u64>,
+    ) -> Result<Vec<Part>, Failure> {
+        let attributes = transaction.attributes(self.file).await?;
+        sparse::require_regular(&attributes)?;
+        let rest = attributes.size.checked_sub(self.offset).ok_or(NfsStatus::Inval)?;
+        let count = if self.count == 0 { rest } else { self.count };
+        if count > rest || destination.is_some_and(|to| to.abs_diff(self.offset) < count) {
+            return Err(NfsStatus::Inval.into());
+        }
+        let range = self.offset..self.offset + count;
+        let extents = transaction.extents(self.file, range, EXTENTS, self.authority).await?;
+        let (mut parts, mut left) = (Vec::new(), self.limit);
+        for extent in extents {
+            let length = extent.range.end - extent.range.start;
+            if extent.is_hole {
+                parts.push(Part::Hole(length));
+                continue;
+            }
+            let wanted = length.min(left) as u32;
+            let data = transaction.read(self.file, extent.range.start, wanted, self.authority).await?;
+            left -= u64::from(wanted);
+            parts.extend(joined(data.segments).into_iter().map(Part::Data));
+            if u64::from(wanted) < length {
+                break;
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// The same bytes; small neighbours in one buffer.
+fn joined(segments: Vec<Bytes>) -> Vec<Bytes> {
+    let mut out: Vec<Bytes> = Vec::new();
+    let mut small = BytesMut::new();
+    for segment in segments {
+        if segment.len() < SMALL {
+            small.extend_from_slice(&segment);
+            continue;
+        }
+        if !small.is_empty() {
+            out.push(small.split().freeze());
+        }
+        out.push(segment);
+    }
+    if !small.is_empty() {
+        out.push(small.freeze());
+    }
+    out
+}
+
+/// Puts the parts one behind the other from `offset` on; returns how many bytes they are.
+async fn write(
+    transaction: &mut dyn Transaction,
+    to: &Target,
+    offset: u64,
+    parts: Vec<Part>,
+) -> Result<u64, Failure> {
+    let mut at = offset;
+    for part in parts {
+        let length = match &part {
+            Part::Data(data) => data.len() as u64,
+            Part::Hole(length) => *length,
+        };
+        let end = at.checked_add(length).ok_or(NfsStatus::Fbig)?;
+        match part {
+            Part::Data(data) => transaction.write(to.file, at, data, to.authority).await?,
+            Part::Hole(length) => {
+                transaction.deallocate(to.file, at, length, to.authority).await?;
+                if end > to.attributes.size {
+                    transaction.allocate(to.file, at, length, to.authority).await?;
+                }
+            }
+        }
+        at = end;
+    }
+    Ok(at - offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_segments_are_joined_and_large_ones_left_alone() {
+        let segment = |byte, length| Bytes::from(vec![byte; length]);
+        let large = segment(3, SMALL);
+        let found = joined(vec![segment(1, 10), segment(2, 20), large.clone(), segment(4, SMALL - 1)]);
+        assert_eq!(found.iter().map(Bytes::len).collect::<Vec<_>>(), [30, SMALL, SMALL - 1]);
+        assert_eq!(found[0], [vec![1; 10], vec![2; 20]].concat());
+        assert_eq!(found[1].as_ptr(), large.as_ptr());
+    }
+}
