@@ -19,6 +19,5 @@ mod order;
 mod principals;
 mod pseudo_root;
 mod restarts;
-mod security;
 mod sparse_files;
 mod xattrs;
