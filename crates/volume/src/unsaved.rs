@@ -26,9 +26,9 @@ impl Unsaved {
     /// The parts of `range`, which is not empty, that were changed, ascending, and whether they are data.
     pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> {
         let first = self.at(range.start).map_or(range.start, |(first, ..)| first);
-        self.extents.range(first..range.end).map(move |(&start, (end, data))| {
-            (start.max(range.start)..(*end).min(range.end), data.is_some())
-        })
+        self.extents
+            .range(first..range.end)
+            .map(move |(&start, (end, data))| (start.max(range.start)..(*end).min(range.end), data.is_some()))
     }
 
     /// Everything from `size` on reads as zeros.

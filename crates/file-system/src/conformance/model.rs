@@ -20,9 +20,9 @@ use parking_lot::Mutex;
 use super::scene::name;
 use crate::memory::MemoryFileSystem;
 use crate::{
-    Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Device, Extent, FileId, FileKind,
-    FileSystem, FsResult, Mode, Name, OpenCreate, OpenReference, SetAttributes, SetTime, Transaction,
-    XattrMode, XattrName, permitted,
+    Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Device, Extent, FileId,
+    FileKind, FileSystem, FsResult, Mode, Name, OpenCreate, OpenReference, SetAttributes, SetTime,
+    Transaction, XattrMode, XattrName, permitted,
 };
 
 /// A clock that stands still until it is told to go on.

@@ -169,5 +169,8 @@ pub async fn sparse_operations_need_permission_and_a_regular_file(fs: Arc<dyn Fi
         assert_eq!(tx.deallocate(object, 0, 9, Authority::Checked).await, Err(error));
     }
     tx.deallocate(file, 0, 9, Authority::Opened).await.unwrap();
-    assert_eq!(tx.read(file, 0, 10, Authority::Opened).await.unwrap().segments.concat(), b"\0\0\0\0\0\0\0\0\x009");
+    assert_eq!(
+        tx.read(file, 0, 10, Authority::Opened).await.unwrap().segments.concat(),
+        b"\0\0\0\0\0\0\0\0\x009"
+    );
 }

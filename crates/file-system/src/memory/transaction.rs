@@ -16,8 +16,8 @@ use crate::permission::{
 };
 use crate::{
     Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, Device,
-    DirectoryEntry, DirectoryPage, Extent, FileId, FileKind, FsError, FsResult, MAX_LINK_TARGET, Name, OpenCreate,
-    Opened, ReadData, SetAttributes, Space, Transaction, XattrMode, XattrName, attribute_rules,
+    DirectoryEntry, DirectoryPage, Extent, FileId, FileKind, FsError, FsResult, MAX_LINK_TARGET, Name,
+    OpenCreate, Opened, ReadData, SetAttributes, Space, Transaction, XattrMode, XattrName, attribute_rules,
 };
 
 /// A transaction on a private copy of the tree.

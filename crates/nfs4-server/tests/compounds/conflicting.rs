@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::memory::MemoryFileSystem;
 use file_system::{
-    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent, FileId,
-    FileSystem, FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData, SetAttributes,
-    Space, Transaction, XattrMode, XattrName,
+    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent,
+    FileId, FileSystem, FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData,
+    SetAttributes, Space, Transaction, XattrMode, XattrName,
 };
 use ids::VolumeId;
 use parking_lot::Mutex;

@@ -30,7 +30,12 @@ fn request(from: &OpenFile, to: &OpenFile, args: CopyArgs) -> [NfsArgOp; 4] {
     [put_handle(&from.handle), NfsArgOp::SaveFh, put_handle(&to.handle), NfsArgOp::Copy(args)]
 }
 
-async fn copy(session: &Session, from: &OpenFile, to: &OpenFile, args: CopyArgs) -> Result<CopyOk, NfsStatus> {
+async fn copy(
+    session: &Session,
+    from: &OpenFile,
+    to: &OpenFile,
+    args: CopyArgs,
+) -> Result<CopyOk, NfsStatus> {
     let reply = session.compound(&request(from, to, args)).await.unwrap();
     match reply.results.last() {
         Some(NfsResOp::Copy(CopyRes::Ok(done))) => Ok(*done),

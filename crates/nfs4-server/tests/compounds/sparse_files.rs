@@ -22,7 +22,12 @@ fn range(file: &OpenFile, offset: u64, length: u64) -> AllocateArgs {
     AllocateArgs { state_id: file.state_id, offset, length }
 }
 
-async fn seek(session: &Session, file: &OpenFile, offset: u64, what: DataContent) -> Result<SeekOk, NfsStatus> {
+async fn seek(
+    session: &Session,
+    file: &OpenFile,
+    offset: u64,
+    what: DataContent,
+) -> Result<SeekOk, NfsStatus> {
     let args = SeekArgs { state_id: file.state_id, offset, what };
     let reply = session.compound(&[put_handle(&file.handle), NfsArgOp::Seek(args)]).await.unwrap();
     match &reply.results[1] {
@@ -93,7 +98,11 @@ async fn space_is_allocated_and_given_back() {
         for (handle, args, status) in [
             (&file.handle, range(&reader, 0, 1), NfsStatus::OpenMode),
             (&file.handle, range(&file, 0, 0), NfsStatus::Inval),
-            (&root, AllocateArgs { state_id: StateId::ANONYMOUS, ..range(&file, 0, 1) }, NfsStatus::WrongType),
+            (
+                &root,
+                AllocateArgs { state_id: StateId::ANONYMOUS, ..range(&file, 0, 1) },
+                NfsStatus::WrongType,
+            ),
         ] {
             assert_eq!(outcome(&session, &[put_handle(handle), make(args)]).await.0, status);
         }
@@ -111,10 +120,8 @@ async fn read_plus_tells_holes_and_brings_data() {
     let file = session.create(&home(&session).await, "f", 0o644).await.unwrap();
     write(&session, &file, 0, &[1; 65_536]).await;
     let whole = read_plus(&session, &file, 10, MIB as u32).await;
-    let data = |offset, byte, length| ReadPlusContent::Data {
-        offset,
-        data: Bytes::from(vec![byte; length]).into(),
-    };
+    let data =
+        |offset, byte, length| ReadPlusContent::Data { offset, data: Bytes::from(vec![byte; length]).into() };
     assert_eq!(whole, ReadPlusOk { eof: true, contents: vec![data(10, 1, 65_526)] });
     write(&session, &file, 2 * MIB, &[2; 65_536]).await;
     session.execute(&[put_handle(&file.handle), NfsArgOp::Allocate(range(&file, 0, 3 * MIB))]).await.unwrap();

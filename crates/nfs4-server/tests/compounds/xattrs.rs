@@ -115,10 +115,7 @@ async fn access_tells_who_may_use_them_and_only_where_there_are_any() {
         let [_, NfsResOp::Access(Outcome::Ok(answer))] = &results[..] else { panic!("{results:?}") };
         assert_eq!((answer.supported, answer.access), (supported, granted));
     }
-    assert_eq!(
-        status(&stranger, &file, set("x", SetXattrOption::Either, vec![])).await,
-        NfsStatus::Access
-    );
+    assert_eq!(status(&stranger, &file, set("x", SetXattrOption::Either, vec![])).await, NfsStatus::Access);
     assert_eq!(status(&session, fifo, set("x", SetXattrOption::Either, vec![])).await, NfsStatus::Perm);
     let support = Bitmap::EMPTY.with(Attribute::XattrSupport);
     assert_eq!(session.attributes(&file, support).await.unwrap().xattr_support, Some(true));

@@ -13,7 +13,14 @@ async fn what_was_durable_is_there_after_a_crash() {
         let root = tx.root();
         let file =
             make_file(&mut tx, root, &format!("{round}"), &vec![round; 2 * BLOCK as usize + 5]).await.file;
-        tx.set_xattr(file, &file_system::XattrName::new("round").unwrap(), vec![round].into(), file_system::XattrMode::Either).await.unwrap();
+        tx.set_xattr(
+            file,
+            &file_system::XattrName::new("round").unwrap(),
+            vec![round].into(),
+            file_system::XattrMode::Either,
+        )
+        .await
+        .unwrap();
         commit(tx).await;
         files.push(file);
         if round % 2 == 1 {
@@ -29,7 +36,10 @@ async fn what_was_durable_is_there_after_a_crash() {
         let mut tx = begin(&node.fs()).await;
         for (number, &file) in files.iter().enumerate() {
             assert_eq!(read_all(&mut tx, file).await, vec![number as u8; 2 * BLOCK as usize + 5]);
-            assert_eq!(tx.xattr(file, &file_system::XattrName::new("round").unwrap()).await.unwrap(), vec![number as u8]);
+            assert_eq!(
+                tx.xattr(file, &file_system::XattrName::new("round").unwrap()).await.unwrap(),
+                vec![number as u8]
+            );
         }
         let root = tx.root();
         assert_eq!(names(&mut tx, root).await.len(), files.len());

@@ -149,7 +149,9 @@ async fn many_orphans_and_large_ones_take_several_transactions() {
             for attribute in 0..900 {
                 let value = "v".into();
                 let mode = file_system::XattrMode::Either;
-                tx.set_xattr(file, &XattrName::new(format!("x{attribute}")).unwrap(), value, mode).await.unwrap();
+                tx.set_xattr(file, &XattrName::new(format!("x{attribute}")).unwrap(), value, mode)
+                    .await
+                    .unwrap();
             }
         }
     }

@@ -64,8 +64,7 @@ impl VolumeTransaction {
         let blocks = shift.index_of(range.start)..BlockIndex(shift.blocks_in(range.end));
         let (mut start, end) = self.volume.keys.chunks(object, blocks);
         loop {
-            let mut map =
-                self.volume.node.store.begin(meta::Mode::Optimistic).await.map_err(meta_error)?;
+            let mut map = self.volume.node.store.begin(meta::Mode::Optimistic).await.map_err(meta_error)?;
             let scan = Scan { start: &start, end: &end, guard: None, limit: CHUNKS };
             let rows = map.scan(scan).await.map_err(meta_error)?;
             for (key, row) in &rows {
@@ -144,7 +143,8 @@ impl VolumeTransaction {
             }
         };
         // Beyond the end of the file nothing of a block counts.
-        let last = if range.end == old.size { shift.blocks_in(range.end) } else { shift.index_of(range.end).0 };
+        let last =
+            if range.end == old.size { shift.blocks_in(range.end) } else { shift.index_of(range.end).0 };
         let whole = BlockIndex(shift.blocks_in(range.start))..BlockIndex(last);
         let edges = match whole.start < whole.end {
             true => {
@@ -186,12 +186,7 @@ impl VolumeTransaction {
         Ok(())
     }
 
-    async fn data_bytes(
-        &mut self,
-        object: ObjectId,
-        shift: BlockShift,
-        range: Range<u64>,
-    ) -> FsResult<u64> {
+    async fn data_bytes(&mut self, object: ObjectId, shift: BlockShift, range: Range<u64>) -> FsResult<u64> {
         let data = self.data_in(object, shift, range).await?;
         Ok(data.iter().map(|part| part.end - part.start).sum())
     }
