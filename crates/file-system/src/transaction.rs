@@ -269,12 +269,6 @@ pub trait Transaction: Send {
         u64::MAX
     }
 
-    /// Bytes that can still be written in this transaction. Fewer than a client wants to write: it is told how many
-    /// were written, or the transaction is committed first.
-    fn room(&self) -> u64 {
-        u64::MAX
-    }
-
     /// Writes all of `data` at `offset`, extending the file if need be. Clears set-user-id and set-group-id as
     /// POSIX says unless the caller is the superuser.
     async fn write(&mut self, file: FileId, offset: u64, data: Bytes, authority: Authority) -> FsResult<()>;
