@@ -185,3 +185,6 @@ fn unframed(token: &[u8]) -> Result<&[u8], GssError> {
 fn framed(answer: &[u8]) -> Vec<u8> {
     value(application(0), &[&value(OBJECT_IDENTIFIER, &[&KERBEROS]), &ANSWER, answer])
 }
+
+#[cfg(test)]
+mod tests;

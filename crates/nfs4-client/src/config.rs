@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nfs4::{ChannelAttrs, Verifier};
+use onc_rpc::tls::TlsClient;
 use onc_rpc::{AuthSys, Credential};
 
 /// How a client presents itself, and what it asks of the server.
@@ -12,6 +13,8 @@ pub struct Config {
     /// Changes with every start of the client; with another one than before, the server drops the state of the
     /// former start.
     pub verifier: Verifier,
+    /// Connect by TLS (RFC 9289) only; `None`: in the clear.
+    pub tls: Option<TlsClient>,
     /// Who makes the calls.
     pub credential: Credential,
     /// 1 for NFSv4.1, 2 for NFSv4.2.
@@ -30,11 +33,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Root with AUTH_SYS, NFSv4.2, 64 slots, messages of a little more than 4 MiB, half a minute.
+    /// In the clear, root with AUTH_SYS, NFSv4.2, 64 slots, messages of a little more than 4 MiB, half a minute.
     pub fn new(owner: impl Into<Bytes>, verifier: [u8; 8]) -> Config {
         Config {
             owner: owner.into(),
             verifier: Verifier(verifier),
+            tls: None,
             credential: Credential::Sys(AuthSys::new(0, 0)),
             minor_version: 2,
             slots: 64,

@@ -239,7 +239,11 @@ async fn open_connection(
         outgoing_calls: config.slots.max(1) as usize + 16,
         ..Limits::default()
     };
-    Ok((Peer::connect(address, service, limits).await?, back_channel))
+    let peer = match &config.tls {
+        None => Peer::connect(address, service, limits).await?,
+        Some(tls) => Peer::connect_tls(address, service, limits, tls, nfs4::PROGRAM, nfs4::VERSION).await?,
+    };
+    Ok((peer, back_channel))
 }
 
 async fn identify(peer: &Peer, config: &Config) -> Result<ExchangeIdOk, ClientError> {

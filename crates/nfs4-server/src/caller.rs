@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use file_system::Caller;
-use onc_rpc::{AuthStatus, Credential};
+use onc_rpc::{AuthStatus, Credential, Peer};
 
+use crate::security::Shown;
 use crate::state::Principal;
 
 /// Who makes a request.
@@ -16,13 +17,17 @@ pub(crate) struct Requester {
     pub caller: Option<Caller>,
     /// Where it comes from.
     pub address: IpAddr,
+    /// How it proves that.
+    pub shown: Shown,
 }
 
 impl Requester {
-    /// Believes AUTH_SYS; flavors other than that and AUTH_NONE are not served.
-    pub fn new(credential: &Credential, address: IpAddr) -> Result<Requester, AuthStatus> {
+    /// Believes AUTH_SYS, and the RPC layer that has verified RPCSEC_GSS; flavors other than these and AUTH_NONE are not
+    /// served.
+    pub fn new(credential: &Credential, peer: &Peer) -> Result<Requester, AuthStatus> {
+        let (address, shown) = (peer.address().ip(), Shown::new(credential, peer.transport()));
         match credential {
-            Credential::None => Ok(Requester { principal: Principal::Nobody, caller: None, address }),
+            Credential::None => Ok(Requester { principal: Principal::Nobody, caller: None, address, shown }),
             Credential::Sys(sys) => Ok(Requester {
                 principal: Principal::Unix(sys.uid),
                 caller: Some(Caller {
@@ -31,9 +36,26 @@ impl Requester {
                     groups: sys.gids.iter().copied().collect(),
                 }),
                 address,
+                shown,
             }),
-            // No server is made that verifies the former yet.
-            Credential::Gss(_) | Credential::Other(_) => Err(AuthStatus::BadCredential),
+            Credential::Gss(gss) => Ok(Requester {
+                principal: Principal::Gss(digest(&gss.principal)),
+                caller: gss.user.as_ref().map(|user| Caller {
+                    uid: user.uid,
+                    gid: user.gid,
+                    groups: user.groups.clone(),
+                }),
+                address,
+                shown,
+            }),
+            Credential::Other(_) => Err(AuthStatus::BadCredential),
         }
     }
+}
+
+/// Short enough to be copied, long enough that no two names have the same.
+fn digest(name: &str) -> [u8; 16] {
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
+    digest
 }

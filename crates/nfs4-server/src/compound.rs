@@ -176,8 +176,20 @@ impl<'a> Compound<'a> {
     }
 
     /// The export of a volume; a handle of a volume that is no longer exported, or not to this client, is stale.
+    /// `NFS4ERR_WRONGSEC` if the request does not show what the export demands.
     pub fn export(&self, volume: VolumeId) -> Result<Arc<Export>, NfsStatus> {
-        self.exports.of_volume(volume).cloned().ok_or(NfsStatus::Stale)
+        let export = self.demanding_export(volume)?;
+        if !export.options.security.admits(self.requester.shown) {
+            let (name, client, shown) = (&export.name, self.requester.address, self.requester.shown);
+            tracing::info!(%client, export = name, %shown, "request refused: the export demands other security");
+            return Err(NfsStatus::WrongSec);
+        }
+        Ok(export.clone())
+    }
+
+    /// The same, whatever it demands: for operations that find out what that is (RFC 8881 §2.6.3.1).
+    pub fn demanding_export(&self, volume: VolumeId) -> Result<&Arc<Export>, NfsStatus> {
+        self.exports.of_volume(volume).ok_or(NfsStatus::Stale)
     }
 
     /// The file system of a volume.

@@ -8,7 +8,7 @@ use file_system::{Caller, FileSystem, Name};
 use ids::{Timestamp, VolumeId};
 use parking_lot::RwLock;
 
-use crate::{Network, ServerError};
+use crate::{ExportSecurity, Flavor, Network, ServerError};
 
 /// Whose requests are taken for the anonymous user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct ExportOptions {
     /// Where clients may come from. For all others the volume does not exist: it is not in the pseudo root, and
     /// its handles are stale. With no network at all nobody sees it.
     pub networks: Vec<Network>,
+    /// What a request has to show; others get `NFS4ERR_WRONGSEC`.
+    pub security: ExportSecurity,
 }
 
 /// User and group of requests without a user, unless an export says otherwise.
@@ -49,6 +51,7 @@ impl Default for ExportOptions {
             anonymous_gid: NOBODY,
             read_only: false,
             networks: vec![Network::ALL_V4, Network::ALL_V6],
+            security: ExportSecurity::default(),
         }
     }
 }
@@ -154,6 +157,17 @@ impl Exports {
     /// In order of their names.
     pub fn as_slice(&self) -> &[Arc<Export>] {
         &self.exports
+    }
+
+    /// The ways to say who makes a request that any of them takes; those of an export without options if there is none.
+    pub fn flavors(&self) -> Vec<Flavor> {
+        let mut flavors = Vec::new();
+        for flavor in self.exports.iter().flat_map(|export| &export.options.security.flavors) {
+            if !flavors.contains(flavor) {
+                flavors.push(*flavor);
+            }
+        }
+        if flavors.is_empty() { ExportSecurity::default().flavors } else { flavors }
     }
 
     /// When the exports became what they are.

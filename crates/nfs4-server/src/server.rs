@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nfs4::OwnerName;
-use onc_rpc::{Budget, Call, Connection, ConnectionId, Peer, Reply, RpcError, Service};
-use parking_lot::Mutex;
+use onc_rpc::{Budget, Call, Connection, ConnectionId, Peer, Reply, RpcError, Security, Service};
+use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::compound;
 use crate::exports::ExportTable;
+use crate::expected_reply;
 use crate::file_handle::HandleKey;
 use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
@@ -43,6 +44,8 @@ struct Inner {
     connections: Arc<Semaphore>,
     /// Memory for what goes over them.
     traffic: Budget,
+    /// What connections made from now on offer and demand.
+    security: RwLock<Security>,
     stopping: AtomicBool,
 }
 
@@ -88,6 +91,7 @@ impl Server {
                 in_flight: Arc::default(),
                 connections: Arc::new(Semaphore::new(config.limits.connections)),
                 traffic: Budget::new(config.limits.traffic_bytes),
+                security: RwLock::default(),
                 stopping: AtomicBool::new(false),
             }),
         })
@@ -111,6 +115,11 @@ impl Server {
     pub fn replace_exports(&self, exports: Vec<Export>) -> Result<(), ServerError> {
         let shared = &self.inner.shared;
         shared.exports.replace(exports, shared.environment.clock.wall())
+    }
+
+    /// Offers TLS and RPCSEC_GSS, or demands them, on connections made from now on. At first it does neither.
+    pub fn replace_security(&self, security: Security) {
+        *self.inner.security.write() = security;
     }
 
     /// Everything counted so far.
@@ -147,8 +156,10 @@ impl Server {
 
     /// Serves one connection until it ends.
     async fn connection(&self, stream: TcpStream) -> Result<(), RpcError> {
+        let security = self.inner.security.read().clone();
         let connection = Connection::tcp(stream, Arc::new(self.clone()), self.rpc_limits())?
-            .with_budget(&self.inner.traffic);
+            .with_budget(&self.inner.traffic)
+            .with_security(&security);
         let id = connection.peer().connection_id();
         self.inner.peers.lock().insert(id, connection.peer().clone());
         let end = connection.run().await;
@@ -239,5 +250,12 @@ impl Service for Server {
             _ => Reply::ProcedureUnavailable,
         };
         request.until_written(reply)
+    }
+
+    fn reply_bytes(&self, call: &Call) -> usize {
+        if call.program != nfs4::PROGRAM || call.procedure != nfs4::PROCEDURE_COMPOUND {
+            return 0;
+        }
+        expected_reply::bytes(&call.body, self.inner.shared.limits.message_bytes as usize)
     }
 }

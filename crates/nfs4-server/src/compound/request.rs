@@ -25,7 +25,7 @@ const REPLY_WITHOUT_SESSION: usize = 64 << 10;
 
 /// Answers COMPOUND (RFC 8881 §16.2).
 pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
-    let requester = match Requester::new(&call.credential, peer.address().ip()) {
+    let requester = match Requester::new(&call.credential, peer) {
         Ok(requester) => requester,
         Err(status) => return Reply::AuthError(status),
     };
@@ -169,6 +169,7 @@ impl Request<'_> {
         let principal = match self.compound.requester.principal {
             Principal::Nobody => u64::MAX,
             Principal::Unix(uid) => uid.into(),
+            Principal::Gss(digest) => u128::from_be_bytes(digest) as u64,
         };
         let seed = principal.rotate_left(32) ^ u64::from(self.count);
         XxHash3_64::oneshot_with_seed(seed, &self.input.clone().rest())

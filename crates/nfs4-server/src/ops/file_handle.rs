@@ -5,11 +5,12 @@ use nfs4::{FileHandle, NfsStatus, PutFhArgs};
 use crate::compound::Compound;
 use crate::file_handle::Handle;
 
-/// Makes a handle the current one. Whether its object still exists shows when it is used.
+/// Makes a handle the current one. Whether its object still exists, and whether the request is protected well enough
+/// for it, shows when it is used.
 pub(super) fn put(cx: &mut Compound<'_>, args: &PutFhArgs) -> Result<(), NfsStatus> {
     let handle = cx.server.handles.open(&args.file_handle)?;
     if let Handle::File(file) = handle {
-        cx.export(file.volume)?;
+        cx.demanding_export(file.volume)?;
     }
     cx.set_current(handle);
     Ok(())

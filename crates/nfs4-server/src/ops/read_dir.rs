@@ -1,10 +1,11 @@
 //! READDIR (RFC 8881 §18.23).
 
-use file_system::{Caller, CommitMode, FileId, Mode, Transaction};
+use file_system::{CommitMode, FileId, Mode, Transaction};
 use nfs4::{Attribute, AttributeValues, Bitmap, NfsStatus, ReadDirArgs, ReadDirWriter, Verifier};
 use xdr::Encoder;
 
 use crate::attributes::{Describer, check_readable, of_file, of_mount_point, wants_space};
+use crate::caller::Requester;
 use crate::compound::Compound;
 use crate::exports::Export;
 use crate::failure::Failure;
@@ -91,7 +92,7 @@ async fn pseudo_root(
 ) -> Result<bool, Failure> {
     let verifier = Verifier(cx.exports().change().to_be_bytes());
     check_cookie(args, verifier)?;
-    let (server, exports, caller) = (cx.server, cx.exports().as_slice(), cx.requester.caller.as_ref());
+    let (server, exports, requester) = (cx.server, cx.exports().as_slice(), &cx.requester);
     let first = match args.cookie {
         0 => 0,
         cookie => usize::try_from(cookie - FIRST_COOKIE + 1).unwrap_or(usize::MAX),
@@ -99,7 +100,7 @@ async fn pseudo_root(
     let rest = exports.get(first..).ok_or(NfsStatus::BadCookie)?;
     let Some(mut page) = Page::begin(out, verifier, limit, args) else { return Ok(false) };
     for (cookie, export) in (FIRST_COOKIE + first as u64..).zip(rest) {
-        let values = match root_directory(server, export, caller, args.request).await {
+        let values = match root_directory(server, export, requester, args.request).await {
             Ok(values) => values,
             // One volume that is not there must not hide the others.
             Err(status) if args.request.contains(Attribute::RdattrError) => of_mount_point(export, status),
@@ -117,10 +118,13 @@ async fn pseudo_root(
 async fn root_directory(
     server: &Shared,
     export: &Export,
-    caller: Option<&Caller>,
+    requester: &Requester,
     request: Bitmap,
 ) -> Result<AttributeValues, NfsStatus> {
-    let caller = export.caller(caller);
+    if !export.options.security.admits(requester.shown) {
+        return Err(NfsStatus::WrongSec);
+    }
+    let caller = export.caller(requester.caller.as_ref());
     let read = async {
         let mut transaction = export.file_system.begin(&caller, Mode::Optimistic).await?;
         let root = transaction.root();

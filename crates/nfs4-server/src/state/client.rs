@@ -16,6 +16,8 @@ pub(crate) enum Principal {
     Nobody,
     /// AUTH_SYS with this user.
     Unix(u32),
+    /// RPCSEC_GSS: a digest of the principal's name.
+    Gss([u8; 16]),
 }
 
 /// One incarnation of a client: an owner id with one verifier.

@@ -19,5 +19,6 @@ mod order;
 mod principals;
 mod pseudo_root;
 mod restarts;
+mod security;
 mod sparse_files;
 mod xattrs;

@@ -1,6 +1,6 @@
 //! Directories in pages.
 
-use file_system::{Name, OpenCreate, SetAttributes};
+use file_system::{Caller, Name, OpenCreate, SetAttributes};
 use nfs4::{DirEntry, FileType, NfsResOp, Outcome, ReadDirOk};
 
 use super::*;
