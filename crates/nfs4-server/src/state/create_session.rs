@@ -56,18 +56,10 @@ impl State {
 
         // Phase 2: the sequence. A refusal made nothing, so its number may be used again; clients do not agree on
         // whether it has to be.
-        // A replay tells the session, so it is for whoever made it.
         let is_next = request.sequence == client.create_sequence.wrapping_add(1);
         match client.create_result {
-            Some(Ok(grant))
-                if request.sequence == client.create_sequence
-                    && self
-                        .sessions
-                        .get(&grant.session)
-                        .is_none_or(|made| made.principal == request.principal) =>
-            {
-                return Ok(grant);
-            }
+            // Whoever repeats it (§18.36.4): to take a session away it needs its maker all the same.
+            Some(Ok(grant)) if request.sequence == client.create_sequence => return Ok(grant),
             Some(Err(_)) if request.sequence == client.create_sequence => {}
             _ if is_next => {}
             _ => return Err(NfsStatus::SeqMisordered.into()),
