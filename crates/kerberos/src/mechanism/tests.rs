@@ -4,9 +4,7 @@ use environment::Environment;
 use proptest::prelude::*;
 
 use super::*;
-use crate::der::{
-    BIT_STRING, GENERAL_STRING, GENERALIZED_TIME, OCTET_STRING, SEQUENCE, context, integer,
-};
+use crate::der::{BIT_STRING, GENERAL_STRING, GENERALIZED_TIME, OCTET_STRING, SEQUENCE, context, integer};
 use crate::encryption::EncryptionType;
 use crate::keytab::tests::record;
 
@@ -185,7 +183,11 @@ fn every_lie_is_refused_for_what_it_is() {
         assert_eq!(error.major, *expected, "lie {number}: {error}");
     }
     let checked = Forgery { client_realm: "OTHER.ORG", ticket_flags: 1 << (31 - 12), ..usual() };
-    assert_eq!(accept(&checked).unwrap().context.principal(), "anna@OTHER.ORG", "the KDC has checked the path");
+    assert_eq!(
+        accept(&checked).unwrap().context.principal(),
+        "anna@OTHER.ORG",
+        "the KDC has checked the path"
+    );
     let stolen = usual();
     let of_another_key = Forgery { session_key: [3; 32], ..usual() };
     let error = service().accept(&of_another_key.token_of(&stolen.ticket(), &stolen.authenticator()), NOW);
