@@ -114,7 +114,7 @@ fn probe(procedure: u32, arguments: &[u32], credential: &[u32]) -> Vec<u8> {
 }
 
 fn record(words: &[u32]) -> Vec<u8> {
-    let mark = words.len() as u32 * 4 | 1 << 31;
+    let mark = (words.len() as u32 * 4) | (1 << 31);
     [&[mark][..], words].concat().iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
