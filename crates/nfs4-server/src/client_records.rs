@@ -16,7 +16,7 @@ pub struct RecordsError(pub String);
 /// a restart exactly the listed clients may reclaim. Both changes may be repeated.
 #[async_trait]
 pub trait ClientRecords: Send + Sync {
-    /// All owner ids, in any order; each at most 1,024 bytes.
+    /// All owner ids, in any order; each at most 1,031 bytes: those of clients of 4.0 have `nfs4.0:` before them.
     async fn load(&self) -> Result<Vec<Vec<u8>>, RecordsError>;
 
     /// Adds one. Durable when it returns.

@@ -18,6 +18,7 @@ use crate::caller::Requester;
 use crate::exports::{Export, Exports};
 use crate::failure::Failure;
 use crate::file_handle::Handle;
+use crate::minor0;
 use crate::shared::Shared;
 use crate::state::{IoGrant, UndoLog};
 use commit::Changes;
@@ -45,10 +46,14 @@ pub(crate) struct Compound<'a> {
     pub server: &'a Shared,
     pub requester: Requester,
     pub connection: ConnectionId,
-    /// 1 or 2.
+    /// 0 to 2.
     pub minor_version: u32,
     exports: Arc<Exports>,
     session: Option<InSession>,
+    /// In 4.0, whose the operation is.
+    acting_for: Option<ClientId>,
+    /// Whether the next operation was tried often enough.
+    given_up: bool,
     current: Place,
     saved: Place,
     mode: Mode,
@@ -79,6 +84,8 @@ impl<'a> Compound<'a> {
             connection,
             minor_version,
             session: None,
+            acting_for: None,
+            given_up: false,
             current: Place::NOWHERE,
             saved: Place::NOWHERE,
             mode: Mode::Optimistic,
@@ -97,9 +104,27 @@ impl<'a> Compound<'a> {
         self.session.ok_or(NfsStatus::OpNotInSession)
     }
 
-    /// The client of the session.
+    /// The client of the session, or what the operation said in 4.0.
     pub fn client(&self) -> Result<ClientId, NfsStatus> {
-        self.session().map(|session| session.client)
+        match self.acting_for {
+            Some(client) => Ok(client),
+            None => self.session().map(|session| session.client),
+        }
+    }
+
+    /// Whose the operation is that is about to be run: there is no session that says it.
+    pub fn act_for(&mut self, client: ClientId) {
+        self.acting_for = Some(client);
+    }
+
+    /// The next operation is not to be tried any more: the client is told to come again later.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// Whether the operation is not to be tried any more.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up
     }
 
     /// What the current filehandle stands for.
@@ -161,6 +186,9 @@ impl<'a> Compound<'a> {
 
     /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`.
     pub fn authority(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, Failure> {
+        if self.minor_version == 0 {
+            return minor0::authority(self, id, file, write);
+        }
         let client = self.client()?;
         let id = self.resolve_state_id(id)?;
         let grant = self.server.with_state(|state, now| state.check_io(client, &id, file, write, now))?;

@@ -1,6 +1,6 @@
-//! An NFSv4.1 and NFSv4.2 server for any [`file_system::FileSystem`].
+//! An NFSv4.0, NFSv4.1 and NFSv4.2 server for any [`file_system::FileSystem`].
 //!
-//! It speaks RFC 8881 and RFC 7862 over one TCP port, exports any number of volumes under one pseudo root, and
+//! It speaks RFC 7530, RFC 8881 and RFC 7862 over one TCP port, exports any number of volumes under one pseudo root, and
 //! keeps the protocol's state: sessions with exactly-once semantics, opens with share reservations, byte-range
 //! locks, leases, and reclaim after a restart. It knows nothing of disks or clouds: what it stores goes through
 //! the file system's transactions, and through [`ClientRecords`] for the list of clients that may reclaim.
@@ -12,8 +12,9 @@
 //! * `state` is the protocol's state machine: synchronous, without I/O or clock.
 //! * `compound` runs the operations of a request one after the other.
 //! * `ops` has one file for each operation, `attributes` what is said about files.
+//! * `minor0` is what 4.0 has in place of sessions: clients, owners that count their operations, repeated requests.
 //!
-//! Minor version 0 is not served. Nothing is delegated yet, no layouts are given.
+//! Nothing is delegated yet, no layouts are given.
 
 #![deny(missing_docs)]
 
@@ -29,6 +30,7 @@ mod file_handle;
 mod in_flight;
 mod limits;
 mod metrics;
+mod minor0;
 mod network;
 mod ops;
 mod security;

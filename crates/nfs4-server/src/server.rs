@@ -19,6 +19,7 @@ use crate::expected_reply;
 use crate::file_handle::HandleKey;
 use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
+use crate::minor0::Duplicates;
 use crate::shared::Shared;
 use crate::state::{Grace, State, StateConfig};
 use crate::{Export, ServerConfig, ServerError};
@@ -83,6 +84,7 @@ impl Server {
             limits: config.limits,
             state: Mutex::new(state),
             metrics: Metrics::new(),
+            duplicates: Duplicates::default(),
         };
         Ok(Server {
             inner: Arc::new(Inner {

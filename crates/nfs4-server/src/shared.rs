@@ -11,6 +11,7 @@ use crate::exports::ExportTable;
 use crate::failure::Failure;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
+use crate::minor0::Duplicates;
 use crate::state::{Refusal, State};
 use crate::{ClientRecords, Limits};
 
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     /// Held for microseconds, never across an await.
     pub state: Mutex<State>,
     pub metrics: Metrics,
+    /// Replies to clients of 4.0.
+    pub duplicates: Duplicates,
 }
 
 impl Shared {
@@ -68,7 +71,7 @@ impl Shared {
             let state = self.state.lock();
             (state.late_reclaimers(now), state.overdue(now))
         };
-        if !late.is_empty() {
+        if let Some(late) = late {
             for owner in &late {
                 self.records.remove(owner).await.map_err(records_failed)?;
             }

@@ -11,6 +11,7 @@ mod exchange_id;
 mod expiry;
 mod grace;
 mod lock;
+mod minor0;
 mod open;
 mod range_lock;
 mod sequence;
@@ -33,6 +34,7 @@ pub(crate) use create_session::CreateSession;
 pub(crate) use exchange_id::ExchangeId;
 pub(crate) use grace::Grace;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
+pub(crate) use minor0::Holder;
 pub(crate) use open::{OpenRequest, Share};
 pub(crate) use range_lock::ByteRange;
 pub(crate) use sequence::{Entered, Sequence, SequenceStatus};
@@ -84,7 +86,7 @@ pub(crate) struct LockOwner {
 }
 
 /// Who has a file open, or has locked parts of it: the `other` of a state id is the key.
-type Other = [u8; 12];
+pub(crate) type Other = [u8; 12];
 
 enum Held {
     Open(Open),
@@ -108,6 +110,8 @@ pub(crate) struct State {
     /// Separate ranges that are locked in all files together.
     locked_ranges: usize,
     grace: Grace,
+    /// What clients of 4.0 have instead of sessions.
+    pub minor0: crate::minor0::Clients,
     /// Counts client ids, session ids and state ids that were given out.
     issued: u64,
     /// Bytes that the reply caches of all sessions may grow to.
@@ -125,6 +129,7 @@ impl State {
             files: HashMap::new(),
             locked_ranges: 0,
             grace,
+            minor0: crate::minor0::Clients::default(),
             issued: 0,
             reply_cache_bytes: 0,
         }
@@ -137,6 +142,11 @@ impl State {
 
     fn client(&self, id: ClientId) -> Result<&Client, NfsStatus> {
         self.clients.get(&id).ok_or(NfsStatus::StaleClientId)
+    }
+
+    /// The client with this id, if it is one that makes sessions.
+    fn session_client(&self, id: ClientId) -> Result<&Client, NfsStatus> {
+        self.client(id).ok().filter(|client| !client.minor0).ok_or(NfsStatus::StaleClientId)
     }
 
     fn client_mut(&mut self, id: ClientId) -> Result<&mut Client, NfsStatus> {

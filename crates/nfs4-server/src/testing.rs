@@ -36,5 +36,6 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
         limits,
         state: Mutex::new(State::new(config, grace)),
         metrics: Metrics::new(),
+        duplicates: Default::default(),
     }
 }

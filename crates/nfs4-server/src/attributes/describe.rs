@@ -5,6 +5,7 @@ use ids::{Timestamp, VolumeId};
 use nfs4::{Attribute, AttributeValues, Bitmap, FileType, Fsid, NfsTime, SpecData, Utf8String};
 
 use super::server::of_server;
+use super::supported;
 use crate::exports::Export;
 use crate::file_handle::Handle;
 use crate::shared::Shared;
@@ -46,6 +47,12 @@ impl<'a> Describer<'a> {
         values.owner_group = Some(number(0));
         let mount_point = export.mount_point();
         Describer { server, request, root, mount_point, owner: 0, group: 0, values }
+    }
+
+    /// For a client of this minor version.
+    pub fn in_minor_version(mut self, minor_version: u32) -> Describer<'a> {
+        self.values.supported_attrs = Some(supported(minor_version));
+        self
     }
 
     /// Everything that was asked for, and more, about one object.

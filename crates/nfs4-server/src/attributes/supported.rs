@@ -6,6 +6,11 @@ use nfs4::{Attribute, Bitmap, NfsStatus};
 pub(crate) const SUPPORTED: Bitmap =
     Attribute::REQUIRED.union(SERVER).union(OBJECT).union(SPACE).union(SETTABLE);
 
+/// The attributes that a minor version has of those.
+pub(crate) fn supported(minor_version: u32) -> Bitmap {
+    if minor_version == 0 { SUPPORTED & Attribute::OF_MINOR_0 } else { SUPPORTED }
+}
+
 /// Attributes that can be set.
 pub(super) const SETTABLE: Bitmap = Attribute::set(&[
     Attribute::Size,

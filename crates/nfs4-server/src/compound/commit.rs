@@ -17,7 +17,7 @@ pub(super) enum Changes {
 impl Compound<'_> {
     /// Commits the transaction, if there is one; from then on nothing can be taken back. Readers commit as well:
     /// only then do their answers belong together, and last.
-    pub(super) async fn commit(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn commit(&mut self) -> Result<(), Failure> {
         if let Some((_, transaction)) = self.transaction.take() {
             let mode = match self.changes {
                 Changes::Unstable => CommitMode::Visible,
@@ -35,7 +35,7 @@ impl Compound<'_> {
     }
 
     /// Drops the transaction and takes back what was done to the state since the last commit.
-    pub(super) fn roll_back(&mut self) {
+    pub(crate) fn roll_back(&mut self) {
         self.transaction = None;
         self.changes = Changes::None;
         if !self.undo.is_empty() {

@@ -24,19 +24,20 @@ pub(super) fn room_needed(operation: OpCode) -> usize {
     const DENIED: usize = 8 + 8 + 4 + 8 + 4 + nfs4::OPAQUE_LIMIT;
     match operation {
         OpCode::Open => HEAD + STATE_ID + CHANGE + 4 + BITMAP + 16,
-        OpCode::Close | OpCode::OpenDowngrade | OpCode::Unlock => HEAD + STATE_ID,
+        OpCode::Close | OpCode::OpenConfirm | OpCode::OpenDowngrade | OpCode::Unlock => HEAD + STATE_ID,
+        OpCode::SetClientId => HEAD + 16,
         OpCode::Lock => HEAD + DENIED,
         OpCode::Create => HEAD + CHANGE + BITMAP,
         OpCode::Link | OpCode::Remove | OpCode::SetXattr | OpCode::RemoveXattr => HEAD + CHANGE,
         OpCode::Rename => HEAD + 2 * CHANGE,
         OpCode::SetAttr => HEAD + BITMAP,
         OpCode::Write => HEAD + 16,
-        OpCode::Commit => HEAD + 8,
         OpCode::Copy => HEAD + 4 + 20 + 8,
+        OpCode::Commit => HEAD + 8,
         OpCode::ExchangeId => HEAD + 4096,
         OpCode::CreateSession => HEAD + 128,
-        _ => ERROR_BYTES,
         OpCode::ReadPlus | OpCode::Seek => HEAD + 12,
+        _ => ERROR_BYTES,
     }
 }
 

@@ -1,4 +1,4 @@
-//! From an RPC call to a reply: the session's door, the slot, the operations.
+//! From an RPC call to a reply: the session's door, the slot, the operations; or, in 4.0, no such door.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::reply::{ReplyBuffer, SEQUENCE_BYTES};
 use super::run::{ReplyLimit, Runner};
 use super::{Compound, InSession};
 use crate::caller::Requester;
+use crate::minor0::RequestKey;
 use crate::shared::Shared;
 use crate::state::{Channel, Entered, Principal, RequestDigest, Sequence, SequenceStatus};
 
@@ -29,13 +30,14 @@ pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
         Ok(requester) => requester,
         Err(status) => return Reply::AuthError(status),
     };
+    let repetition = (peer.address(), call.xid, call.body.clone());
     let mut input = Decoder::new(call.body);
     let Ok(header) = CompoundHeader::decode(&mut input) else { return Reply::GarbageArguments };
     server.metrics.compound();
     if header.tag.len() > MAX_TAG {
         return refusal(&Utf8String::from(""), NfsStatus::Inval);
     }
-    if !(1..=2).contains(&header.minor_version) {
+    if header.minor_version > 2 {
         return refusal(&header.tag, NfsStatus::MinorVersMismatch);
     }
     let start = input.clone();
@@ -48,6 +50,11 @@ pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
     };
     if header.op_count == 0 {
         return request.reply.finish().into();
+    }
+    if header.minor_version == 0 {
+        let (address, xid, body) = repetition;
+        let key = RequestKey::new(address, xid, &request.compound.requester.principal, &body);
+        return request.without_sessions(key).await;
     }
     match NfsArgOp::decode_op(&mut request.input, header.minor_version) {
         Ok(NfsArgOp::Sequence(args)) => request.in_session(args).await,
@@ -103,6 +110,29 @@ impl Request<'_> {
         let limit = ReplyLimit { bytes: REPLY_WITHOUT_SESSION, status: NfsStatus::RepTooBig };
         self.run(limit, 0).await;
         self.reply.finish().into()
+    }
+
+    /// Everything of 4.0 (RFC 7530 §15.2). What changed something is answered once, however often it comes.
+    async fn without_sessions(mut self, key: RequestKey) -> Reply {
+        let server = self.server;
+        if self.count > server.limits.operations {
+            let first = self.input.peek_u32().ok().and_then(OpCode::from_number).unwrap_or(OpCode::Illegal);
+            return self.fail(first, NfsStatus::Resource);
+        }
+        let running = match server.duplicates.enter(key, server.now()).await {
+            Ok(running) => running,
+            Err(reply) => {
+                server.metrics.replay();
+                return Reply::Success(vec![reply]);
+            }
+        };
+        let limit = ReplyLimit { bytes: server.limits.message_bytes as usize, status: NfsStatus::Resource };
+        if !self.run(limit, 0).await {
+            return self.reply.finish().into();
+        }
+        let whole = self.reply.finish().into_bytes();
+        running.keep(&whole, server.now());
+        Reply::Success(vec![whole])
     }
 
     async fn run(&mut self, limit: ReplyLimit, index: u32) -> bool {

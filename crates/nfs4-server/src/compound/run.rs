@@ -7,7 +7,7 @@ use xdr::Decoder;
 use super::reply::{ReplyBuffer, ReplyMark, room_needed};
 use super::{Compound, Place};
 use crate::failure::Failure;
-use crate::ops;
+use crate::{minor0, ops};
 
 /// How large the reply may become, and what to say when it would become larger.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,14 @@ impl Runner<'_, '_> {
                     evictions <= EVICTIONS && self.compound.server.evict(client).await.is_ok()
                 }
             };
+            if !may_go_on && self.compound.minor_version == 0 && minor0::is_barrier(again.blame.operation) {
+                // Its owner has to count it.
+                self.compound.give_up();
+                if self.attempt(&mut checkpoint, &mut conflicts).await.is_ok() {
+                    return;
+                }
+                self.go_back(&checkpoint);
+            }
             if !may_go_on {
                 self.reply.truncate(again.blame.mark);
                 self.reply.push_failure(again.blame.operation, NfsStatus::Delay);
@@ -105,13 +113,17 @@ impl Runner<'_, '_> {
             let mark = self.reply.mark();
             let (operation, argument) = self.decode();
             let here = Blame { mark, operation };
+            let is_barrier = is_barrier(operation, self.compound.minor_version);
+            if is_barrier {
+                self.commit(*first.get_or_insert(here), first_change, checkpoint).await?;
+                if !self.reply.status().is_ok() {
+                    return Ok(());
+                }
+                // It may itself have to be run again, and only it.
+                *checkpoint = Checkpoint { input: input.clone(), ..self.checkpoint() };
+                (first, first_change) = (Some(here), None);
+            }
             let blame = *first.get_or_insert(here);
-            if is_barrier(operation) {
-                self.commit(blame, first_change, checkpoint).await?;
-            }
-            if !self.reply.status().is_ok() {
-                return Ok(());
-            }
             let started = self.compound.server.now();
             let result = match argument {
                 Ok(argument) => self.step(operation, argument).await,
@@ -147,7 +159,7 @@ impl Runner<'_, '_> {
             let took = self.compound.server.now().saturating_sub(started);
             self.compound.server.metrics.operation(operation, !status.is_ok(), took);
             self.index += 1;
-            if is_barrier(operation) {
+            if is_barrier {
                 self.mutated = true;
                 *checkpoint = self.checkpoint();
                 (first, first_change) = (None, None);
@@ -176,7 +188,10 @@ impl Runner<'_, '_> {
         if self.compound.room() < room_needed(operation) {
             return Err(self.limit.status.into());
         }
-        let status = ops::execute(self.compound, argument, &mut self.reply.out).await?;
+        let status = match self.compound.minor_version {
+            0 => minor0::execute(self.compound, argument, &mut self.reply.out).await?,
+            _ => ops::execute(self.compound, argument, &mut self.reply.out).await?,
+        };
         if self.reply.message_bytes() > self.limit.bytes {
             debug_assert_eq!(
                 room_needed(operation),
@@ -231,7 +246,10 @@ impl Runner<'_, '_> {
 }
 
 /// Operations that change the state in ways that are not taken back: what was done before is committed first.
-fn is_barrier(operation: OpCode) -> bool {
+fn is_barrier(operation: OpCode, minor_version: u32) -> bool {
+    if minor_version == 0 {
+        return minor0::is_barrier(operation);
+    }
     matches!(
         operation,
         OpCode::ExchangeId

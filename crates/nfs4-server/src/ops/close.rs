@@ -7,7 +7,7 @@ use crate::compound::Compound;
 use crate::state::Share;
 
 /// CLOSE. The state id returned means nothing (RFC 8881 §18.2.4).
-pub(super) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
+pub(crate) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
@@ -17,7 +17,7 @@ pub(super) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, Nf
 }
 
 /// OPEN_DOWNGRADE.
-pub(super) fn downgrade(cx: &mut Compound<'_>, args: &OpenDowngradeArgs) -> Result<StateId, NfsStatus> {
+pub(crate) fn downgrade(cx: &mut Compound<'_>, args: &OpenDowngradeArgs) -> Result<StateId, NfsStatus> {
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;

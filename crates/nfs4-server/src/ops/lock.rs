@@ -25,7 +25,7 @@ fn denied(held: &LockDenied) -> WireDenied {
 }
 
 /// LOCK. A client that would wait is told at once that the lock is taken, and asks again (RFC 8881 §9.4).
-pub(super) async fn lock(cx: &mut Compound<'_>, args: &LockArgs) -> Result<LockRes, Failure> {
+pub(crate) async fn lock(cx: &mut Compound<'_>, args: &LockArgs) -> Result<LockRes, Failure> {
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::IsDir)?;
     let range = ByteRange::new(args.offset, args.length)?;
@@ -63,7 +63,7 @@ pub(super) async fn test(cx: &mut Compound<'_>, args: &LockTestArgs) -> Result<L
 }
 
 /// LOCKU.
-pub(super) fn unlock(cx: &mut Compound<'_>, args: &UnlockArgs) -> Result<StateId, NfsStatus> {
+pub(crate) fn unlock(cx: &mut Compound<'_>, args: &UnlockArgs) -> Result<StateId, NfsStatus> {
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::IsDir)?;
     let range = ByteRange::new(args.offset, args.length)?;

@@ -29,7 +29,7 @@ struct Found {
 }
 
 /// Opens a file, making it if need be, and makes it the current filehandle.
-pub(super) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk, Failure> {
+pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk, Failure> {
     let client = cx.client()?;
     let share = Share::new(args.share_access & share_access::BOTH, args.share_deny)?;
     if args.share_access & !KNOWN_SHARE_BITS != 0 {

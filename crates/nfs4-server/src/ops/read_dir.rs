@@ -4,7 +4,7 @@ use file_system::{CommitMode, FileId, Mode, Transaction};
 use nfs4::{Attribute, AttributeValues, Bitmap, NfsStatus, ReadDirArgs, ReadDirWriter, Verifier};
 use xdr::Encoder;
 
-use crate::attributes::{Describer, check_readable, of_file, of_mount_point, wants_space};
+use crate::attributes::{Describer, check_readable, of_file, of_mount_point, supported, wants_space};
 use crate::caller::Requester;
 use crate::compound::Compound;
 use crate::exports::Export;
@@ -50,10 +50,11 @@ async fn volume(
     out: &mut Encoder,
 ) -> Result<bool, Failure> {
     check_cookie(args, VOLUME_VERIFIER)?;
-    let (server, export) = (cx.server, cx.export(directory.volume)?);
+    let (server, export, minor_version) = (cx.server, cx.export(directory.volume)?, cx.minor_version);
     let transaction = cx.transaction(directory.volume).await?;
     let space = if wants_space(args.request) { Some(transaction.space().await?) } else { None };
-    let mut describer = Describer::new(server, &export, transaction.root(), args.request, space);
+    let describer = Describer::new(server, &export, transaction.root(), args.request, space);
+    let mut describer = describer.in_minor_version(minor_version);
     list(transaction, directory, args, limit, &mut describer, out).await
 }
 
@@ -101,7 +102,7 @@ async fn pseudo_root(
     let Some(mut page) = Page::begin(out, verifier, limit, args) else { return Ok(false) };
     for (cookie, export) in (FIRST_COOKIE + first as u64..).zip(rest) {
         let values = match root_directory(server, export, requester, args.request).await {
-            Ok(values) => values,
+            Ok(values) => AttributeValues { supported_attrs: Some(supported(cx.minor_version)), ..values },
             // One volume that is not there must not hide the others.
             Err(status) if args.request.contains(Attribute::RdattrError) => of_mount_point(export, status),
             Err(status) => return Err(status.into()),

@@ -27,6 +27,8 @@ pub(super) struct Client {
     pub owner: Arc<[u8]>,
     pub verifier: Verifier,
     pub principal: Principal,
+    /// Whether it came by SETCLIENTID; its `owner` is not that of EXCHANGE_ID, then, and it has no sessions.
+    pub minor0: bool,
     /// By a CREATE_SESSION (RFC 8881 §18.36.4, phase 3).
     pub confirmed: bool,
     /// When it was last heard of.
@@ -55,7 +57,7 @@ impl State {
         let find = |confirmed| {
             self.clients
                 .values()
-                .find(|client| client.confirmed == confirmed && *client.owner == *owner)
+                .find(|client| !client.minor0 && client.confirmed == confirmed && *client.owner == *owner)
                 .map(|client| client.id)
         };
         (find(true), find(false))
@@ -75,7 +77,7 @@ impl State {
         id: ClientId,
         principal: Principal,
     ) -> Result<Option<Arc<[u8]>>, NfsStatus> {
-        let client = self.client(id)?;
+        let client = self.session_client(id)?;
         if client.principal != principal {
             return Err(NfsStatus::WrongCred);
         }

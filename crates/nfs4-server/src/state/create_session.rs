@@ -52,7 +52,7 @@ impl State {
         now: Duration,
     ) -> Result<SessionGrant, Refusal> {
         // Phase 1: the client's record.
-        let client = self.client(request.client)?;
+        let client = self.session_client(request.client)?;
 
         // Phase 2: the sequence. A refusal made nothing, so its number may be used again; clients do not agree on
         // whether it has to be.

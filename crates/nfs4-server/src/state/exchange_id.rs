@@ -73,18 +73,13 @@ impl State {
         if let Some(stale) = unconfirmed {
             self.drop_client(stale);
         }
-        if self.clients.len() >= self.config.limits.clients {
-            return match self.longest_expired(now, |_| true) {
-                Some(id) => Err(Refusal::Expired(id)),
-                None => Err(NfsStatus::Delay.into()),
-            };
-        }
-        let id = ClientId(u64::from(self.config.instance) << 32 | (self.issue() & 0xffff_ffff));
+        let id = self.new_client_id(now)?;
         let client = Client {
             id,
             owner: request.owner.into(),
             verifier: request.verifier,
             principal: request.principal,
+            minor0: false,
             confirmed: false,
             renewed: now,
             create_sequence: 0,
@@ -97,6 +92,17 @@ impl State {
         let answer = client.exchanged();
         self.clients.insert(id, client);
         Ok(answer)
+    }
+
+    /// An id for one more client, if there is room for it.
+    pub(super) fn new_client_id(&mut self, now: Duration) -> Result<ClientId, Refusal> {
+        if self.clients.len() >= self.config.limits.clients {
+            return match self.longest_expired(now, |_| true) {
+                Some(id) => Err(Refusal::Expired(id)),
+                None => Err(NfsStatus::Delay.into()),
+            };
+        }
+        Ok(ClientId(u64::from(self.config.instance) << 32 | (self.issue() & 0xffff_ffff)))
     }
 }
 

@@ -37,8 +37,9 @@ impl State {
         expired
     }
 
-    /// Clients that the grace period has been waiting for too long; see [`State::end_grace`].
-    pub fn late_reclaimers(&self, now: Duration) -> Vec<Arc<[u8]>> {
+    /// Clients that the grace period has been waiting for too long; `None` while it lasts or when it is over. See
+    /// [`State::end_grace`].
+    pub fn late_reclaimers(&self, now: Duration) -> Option<Vec<Arc<[u8]>>> {
         self.grace.is_over_due(now)
     }
 
@@ -76,5 +77,6 @@ impl State {
             }
         }
         self.clients.remove(&id);
+        self.minor0.forget(id);
     }
 }

@@ -15,37 +15,48 @@ pub(crate) struct Grace {
     until: Duration,
     /// Owner ids of the clients that may have something to reclaim and are not done.
     waiting: HashSet<Arc<[u8]>>,
+    /// Those that came back, and will not say when they are done: clients of 4.0.
+    returned: HashSet<Arc<[u8]>>,
 }
 
 impl Grace {
     /// Begins now for these clients, for `length` at most.
     pub fn new(known: impl IntoIterator<Item = Arc<[u8]>>, now: Duration, length: Duration) -> Grace {
-        Grace { until: now + length, waiting: known.into_iter().collect() }
+        Grace { until: now + length, waiting: known.into_iter().collect(), returned: HashSet::new() }
     }
 
     /// Whether only reclaims are granted.
     pub fn is_active(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || !self.returned.is_empty()
     }
 
     /// Whether this client may reclaim.
     pub fn may_reclaim(&self, owner: &[u8]) -> bool {
-        self.waiting.contains(owner)
+        self.waiting.contains(owner) || self.returned.contains(owner)
+    }
+
+    /// This client has reclaimed something, and may go on until the end: it is not late.
+    pub fn came_back(&mut self, owner: &Arc<[u8]>) {
+        if self.waiting.remove(owner) {
+            self.returned.insert(owner.clone());
+        }
     }
 
     /// This client has reclaimed everything, or is gone for good.
     pub fn done(&mut self, owner: &[u8]) {
         self.waiting.remove(owner);
+        self.returned.remove(owner);
     }
 
-    /// The clients that had their time and did not use it; empty while it lasts.
-    pub fn is_over_due(&self, now: Duration) -> Vec<Arc<[u8]>> {
-        if now < self.until { Vec::new() } else { self.waiting.iter().cloned().collect() }
+    /// The clients that had their time and did not use it; `None` while it lasts or when it has ended.
+    pub fn is_over_due(&self, now: Duration) -> Option<Vec<Arc<[u8]>>> {
+        (self.is_active() && now >= self.until).then(|| self.waiting.iter().cloned().collect())
     }
 
     /// Ends it. Only after the records of the late clients are durably gone.
     pub fn end(&mut self) {
         self.waiting.clear();
+        self.returned.clear();
     }
 }
 
@@ -75,9 +86,23 @@ mod tests {
     #[test]
     fn late_clients_are_named_when_the_time_is_over() {
         let mut grace = Grace::new([owner("a")], Duration::from_secs(5), Duration::from_secs(90));
-        assert!(grace.is_over_due(Duration::from_secs(94)).is_empty());
-        assert_eq!(grace.is_over_due(Duration::from_secs(95)), [owner("a")]);
+        assert_eq!(grace.is_over_due(Duration::from_secs(94)), None);
+        assert_eq!(grace.is_over_due(Duration::from_secs(95)), Some(vec![owner("a")]));
         assert!(grace.is_active(), "until their records are gone");
+        grace.end();
+        assert!(!grace.is_active());
+        assert_eq!(grace.is_over_due(Duration::from_secs(96)), None);
+    }
+
+    #[test]
+    fn who_came_back_and_cannot_say_that_he_is_done_has_all_the_time_and_is_not_late() {
+        let mut grace = Grace::new([owner("a"), owner("b")], Duration::ZERO, Duration::from_secs(90));
+        grace.came_back(&owner("a"));
+        grace.came_back(&owner("stranger"));
+        assert!(grace.may_reclaim(b"a") && !grace.may_reclaim(b"stranger"));
+        grace.done(b"b");
+        assert!(grace.is_active());
+        assert_eq!(grace.is_over_due(Duration::from_secs(90)), Some(Vec::new()));
         grace.end();
         assert!(!grace.is_active());
     }

@@ -91,7 +91,7 @@ impl State {
                 if self.held.len() >= limits.states {
                     return Err(self.no_room(now));
                 }
-                let other = self.new_other();
+                let other = self.new_other_for(client);
                 self.insert_lock_state(other, LockState { owner: owner.clone(), file, open, seqid: 0 });
                 undo.push(Undo::LockOwnerMade(other));
                 other

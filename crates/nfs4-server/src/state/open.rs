@@ -111,7 +111,8 @@ impl State {
         if reclaim {
             let may = !client.reclaim_complete && self.grace.may_reclaim(&client.owner);
             if may { Ok(()) } else { Err(NfsStatus::NoGrace) }
-        } else if self.grace.is_active() || !client.reclaim_complete {
+        // In 4.0 nobody says when he has reclaimed everything.
+        } else if self.grace.is_active() || !(client.reclaim_complete || client.minor0) {
             Err(NfsStatus::Grace)
         } else {
             Ok(())
@@ -128,7 +129,10 @@ impl State {
     ) -> Result<(), Refusal> {
         for other in self.files.get(&file).map_or(&[][..], |state| &state.opens) {
             let Some(Held::Open(open)) = self.held.get(other) else { continue };
-            let own = owner.is_some_and(|(client, name)| open.client == client && *open.owner == *name);
+            let own = owner.is_some_and(|(client, name)| {
+                // In 4.0 it does (RFC 7530 §9.9, §16.16.5).
+                open.client == client && *open.owner == *name && !self.is_of_minor0(client)
+            });
             let conflict = share.access & open.share.deny != 0 || share.deny & open.share.access != 0;
             if conflict && !own {
                 return Err(if self.is_expired(open.client, now) {
@@ -194,7 +198,7 @@ impl State {
             return Ok(StateId { seqid: open.seqid, other });
         }
         self.check_room(request.client, now)?;
-        let other = self.new_other();
+        let other = self.new_other_for(request.client);
         self.insert_open(
             other,
             Open {

@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod limits;
 mod locking;
+mod minor0;
 mod names;
 mod opens;
 mod order;

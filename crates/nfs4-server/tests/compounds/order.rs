@@ -84,10 +84,8 @@ async fn versions_and_operations_that_do_not_exist_are_named() {
     let world = World::new().await;
     let running = world.start().await;
     let session = running.client("a").await;
-    for version in [0, 3] {
-        let reply = raw(&session, &[0, version, 1, OpCode::PutRootFh as u32]).await;
-        assert_eq!((reply.status, reply.results.len()), (NfsStatus::MinorVersMismatch, 0));
-    }
+    let reply = raw(&session, &[0, 3, 1, OpCode::PutRootFh as u32]).await;
+    assert_eq!((reply.status, reply.results.len()), (NfsStatus::MinorVersMismatch, 0));
     let reply = raw(&session, &[0, 1, 1, 4711]).await;
     assert_eq!(reply.status, NfsStatus::OpIllegal);
     assert_eq!(reply.results[0].op_code(), OpCode::Illegal);

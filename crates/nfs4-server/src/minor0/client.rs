@@ -1,0 +1,181 @@
+//! Clients: SETCLIENTID, SETCLIENTID_CONFIRM and RENEW (RFC 7530 §9.1.1, §16.33, §16.34, §16.29).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs4::{ClientId, NetAddress, NfsStatus, Verifier};
+
+use super::owner::Owners;
+use crate::state::{Other, Principal, Refusal, State};
+
+/// Where a client wants to be called back. Kept for the delegations to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Callback {
+    pub program: u32,
+    pub location: NetAddress,
+    pub ident: u32,
+}
+
+/// What 4.0 keeps of a client beside its lease and its place among all clients.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// What confirms it, or has confirmed it.
+    confirm: Verifier,
+    callback: Callback,
+    /// Another callback, and what confirms it.
+    update: Option<(Verifier, Callback)>,
+    /// Whether its record is durable: without it the client could not reclaim.
+    recorded: bool,
+    pub open_owners: Owners,
+    pub lock_owners: Owners,
+    /// The last open that each open-owner closed, if that is its newest operation: a repeated CLOSE names nothing that
+    /// still exists.
+    pub closed: HashMap<Other, Arc<[u8]>>,
+}
+
+/// The clients of 4.0, confirmed or not.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    pub(super) by_id: HashMap<ClientId, Client>,
+}
+
+impl Clients {
+    /// The client is gone, and all its opens and locks with it.
+    pub fn forget(&mut self, id: ClientId) {
+        self.by_id.remove(&id);
+    }
+}
+
+/// The arguments of SETCLIENTID.
+#[derive(Clone, Debug)]
+pub(crate) struct SetClientId<'a> {
+    pub name: &'a [u8],
+    /// Changes when the client restarts.
+    pub verifier: Verifier,
+    pub principal: Principal,
+    pub callback: Callback,
+    /// What shall confirm it: random.
+    pub confirm: Verifier,
+}
+
+impl State {
+    /// SETCLIENTID: the id of the client; [`SetClientId::confirm`] confirms it (RFC 7530 §16.33.5).
+    pub fn set_client_id(&mut self, request: &SetClientId, now: Duration) -> Result<ClientId, Refusal> {
+        let key = super::record_key(request.name);
+        let (confirmed, unconfirmed) = self.incarnations_of_minor0(&key);
+        if let Some(id) = confirmed {
+            let known = self.lease(id, now)?;
+            if known.principal != request.principal {
+                // Somebody else uses that name, and is protected while he has state and a lease.
+                if known.holds_something && known.expired {
+                    return Err(Refusal::Expired(id));
+                }
+                if known.holds_something {
+                    return Err(NfsStatus::ClidInUse.into());
+                }
+            } else if known.verifier == request.verifier {
+                // The same incarnation: it may want to be called back elsewhere.
+                if let Some(stale) = unconfirmed {
+                    self.end_lease(stale);
+                }
+                let client = self.minor0.by_id.get_mut(&id).ok_or(NfsStatus::StaleClientId)?;
+                client.update = Some((request.confirm, request.callback.clone()));
+                return Ok(id);
+            }
+        }
+        // A new client, or one that restarted: what it held stays until the new id is confirmed.
+        if let Some(stale) = unconfirmed {
+            self.end_lease(stale);
+        }
+        let id = self.begin_lease(key, request.verifier, request.principal, now)?;
+        let client = Client {
+            confirm: request.confirm,
+            callback: request.callback.clone(),
+            update: None,
+            recorded: false,
+            open_owners: Owners::default(),
+            lock_owners: Owners::default(),
+            closed: HashMap::new(),
+        };
+        self.minor0.by_id.insert(id, client);
+        Ok(id)
+    }
+
+    /// SETCLIENTID_CONFIRM (RFC 7530 §16.34.5).
+    pub fn confirm_client(
+        &mut self,
+        id: ClientId,
+        confirm: Verifier,
+        principal: Principal,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        let client = self.minor0.by_id.get_mut(&id).ok_or(NfsStatus::StaleClientId)?;
+        let is_update = client.update.as_ref().is_some_and(|(verifier, _)| *verifier == confirm);
+        if !is_update && client.confirm != confirm {
+            return Err(NfsStatus::StaleClientId.into());
+        }
+        if self.lease(id, now)?.principal != principal {
+            return Err(NfsStatus::ClidInUse.into());
+        }
+        if is_update {
+            let client = self.minor0.by_id.get_mut(&id).ok_or(NfsStatus::StaleClientId)?;
+            if let Some((verifier, callback)) = client.update.take() {
+                (client.confirm, client.callback) = (verifier, callback);
+            }
+        } else if !self.lease(id, now)?.confirmed {
+            self.replace_former(id, principal, now)?;
+        }
+        self.renew_lease(id, now);
+        Ok(())
+    }
+
+    /// The client is confirmed; what its former incarnation held is released.
+    fn replace_former(&mut self, id: ClientId, principal: Principal, now: Duration) -> Result<(), Refusal> {
+        let key = self.lease(id, now)?.record.clone();
+        if let (Some(former), _) = self.incarnations_of_minor0(&key) {
+            let known = self.lease(former, now)?;
+            if known.principal != principal && known.holds_something {
+                // It was somebody else's since SETCLIENTID.
+                return Err(if known.expired {
+                    Refusal::Expired(former)
+                } else {
+                    NfsStatus::ClidInUse.into()
+                });
+            }
+            self.end_lease(former);
+        }
+        self.confirm_lease(id);
+        Ok(())
+    }
+
+    /// RENEW, and the beginning of every operation that names its client (RFC 7530 §9.5, §9.6.3).
+    pub fn renew_client(&mut self, id: ClientId, now: Duration) -> Result<(), NfsStatus> {
+        if !self.minor0.by_id.contains_key(&id) {
+            return Err(self.why_gone(id));
+        }
+        if !self.lease(id, now)?.confirmed {
+            return Err(NfsStatus::StaleClientId);
+        }
+        self.renew_lease(id, now);
+        Ok(())
+    }
+
+    /// Why a client id names nobody: given out before the last restart, or its lease expired since.
+    fn why_gone(&self, id: ClientId) -> NfsStatus {
+        if self.has_issued_client(id) { NfsStatus::Expired } else { NfsStatus::StaleClientId }
+    }
+
+    /// The durable record that the client needs before it gets its first open; `None` if it is there.
+    pub fn missing_record(&self, id: ClientId) -> Option<Arc<[u8]>> {
+        let recorded = self.minor0.by_id.get(&id).is_some_and(|client| client.recorded);
+        if recorded { None } else { self.record_of(id) }
+    }
+
+    /// The record of the client is durable.
+    pub fn recorded(&mut self, id: ClientId) {
+        if let Some(client) = self.minor0.by_id.get_mut(&id) {
+            client.recorded = true;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The operations as 4.0 has them.
+
+use nfs4::{
+    Attribute, Fattr, NfsArgOp, NfsResOp, NfsStatus, SetClientIdArgs, SetClientIdConfirm, SetClientIdRes,
+    Verifier,
+};
+use xdr::{Encode, Encoder};
+
+use super::client::Callback;
+use super::status::of_minor0;
+use super::{SetClientId, sequenced};
+use crate::compound::Compound;
+use crate::failure::Failure;
+use crate::ops;
+
+/// [`ops::execute`] for a compound of 4.0.
+pub(crate) async fn execute(
+    cx: &mut Compound<'_>,
+    argument: NfsArgOp,
+    out: &mut Encoder,
+) -> Result<NfsStatus, Failure> {
+    let operation = argument.op_code();
+    match run(cx, argument, out).await {
+        Err(Failure::Status(status)) => Err(of_minor0(operation, status).into()),
+        ended => ended,
+    }
+}
+
+async fn run(cx: &mut Compound<'_>, argument: NfsArgOp, out: &mut Encoder) -> Result<NfsStatus, Failure> {
+    if sequenced::is_sequenced(argument.op_code()) {
+        return sequenced::run(cx, argument, out).await;
+    }
+    let result = match argument {
+        NfsArgOp::SetClientId(args) => NfsResOp::SetClientId(SetClientIdRes::Ok(set_client_id(cx, &args)?)),
+        NfsArgOp::SetClientIdConfirm(args) => {
+            let principal = cx.requester.principal;
+            cx.server
+                .with_state(|state, now| state.confirm_client(args.client, args.verifier, principal, now))?;
+            NfsResOp::SetClientIdConfirm(NfsStatus::Ok)
+        }
+        NfsArgOp::Renew(args) => {
+            cx.server.with_state(|state, now| Ok(state.renew_client(args.client, now)?))?;
+            NfsResOp::Renew(NfsStatus::Ok)
+        }
+        NfsArgOp::ReleaseLockOwner(args) => {
+            let (client, name) = (args.owner.client, &args.owner.owner[..]);
+            cx.server.with_state(|state, now| Ok(state.release_lock_owner(client, name, now)?))?;
+            NfsResOp::ReleaseLockOwner(NfsStatus::Ok)
+        }
+        NfsArgOp::DelegReturn(args) => {
+            cx.current()?;
+            cx.server.with_state(|state, now| Ok(state.whose(&args.state_id, now)?))?;
+            return Err(NfsStatus::BadStateId.into());
+        }
+        NfsArgOp::SecInfo(_) => return sec_info(cx, argument, out).await,
+        argument => {
+            let argument = in_terms_of_minor0(cx, argument)?;
+            return ops::execute(cx, argument, out).await;
+        }
+    };
+    result.encode(out);
+    Ok(result.status())
+}
+
+/// SETCLIENTID. What confirms the client nobody else can guess.
+fn set_client_id(cx: &Compound<'_>, args: &SetClientIdArgs) -> Result<SetClientIdConfirm, Failure> {
+    let mut confirm = Verifier([0; 8]);
+    cx.server.environment.entropy.fill(&mut confirm.0);
+    let request = SetClientId {
+        name: &args.id,
+        verifier: args.verifier,
+        principal: cx.requester.principal,
+        callback: Callback {
+            program: args.callback_program,
+            location: args.callback_location.clone(),
+            ident: args.callback_ident,
+        },
+        confirm,
+    };
+    let client = cx.server.with_state(|state, now| state.set_client_id(&request, now))?;
+    Ok(SetClientIdConfirm { client, verifier: confirm })
+}
+
+/// SECINFO leaves the current filehandle as it is (RFC 7530 §16.31.4); later it does not.
+async fn sec_info(
+    cx: &mut Compound<'_>,
+    argument: NfsArgOp,
+    out: &mut Encoder,
+) -> Result<NfsStatus, Failure> {
+    let current = cx.current()?;
+    let status = ops::execute(cx, argument, out).await?;
+    cx.set_current(current);
+    Ok(status)
+}
+
+/// Confines the arguments to what 4.0 has, and says whose the operation is where its arguments do.
+fn in_terms_of_minor0(cx: &mut Compound<'_>, mut argument: NfsArgOp) -> Result<NfsArgOp, Failure> {
+    match &mut argument {
+        NfsArgOp::LockTest(args) => {
+            let client = args.owner.client;
+            cx.current()?;
+            cx.server.with_state(|state, now| Ok(state.renew_client(client, now)?))?;
+            cx.act_for(client);
+        }
+        NfsArgOp::GetAttr(args) => args.request = args.request & Attribute::OF_MINOR_0,
+        NfsArgOp::ReadDir(args) => args.request = args.request & Attribute::OF_MINOR_0,
+        NfsArgOp::SetAttr(args) => check_attributes(&args.attributes)?,
+        NfsArgOp::Create(args) => check_attributes(&args.attributes)?,
+        NfsArgOp::Verify(args) | NfsArgOp::Nverify(args) => check_attributes(&args.attributes)?,
+        _ => {}
+    }
+    Ok(argument)
+}
+
+/// Attributes of later versions are not supported, and owners have names.
+pub(super) fn check_attributes(attributes: &Fattr) -> Result<(), NfsStatus> {
+    if !Attribute::OF_MINOR_0.contains_all(attributes.bitmap) {
+        return Err(NfsStatus::AttrNotSupp);
+    }
+    let owners = Attribute::set(&[Attribute::Owner, Attribute::OwnerGroup]);
+    if attributes.bitmap.intersects(owners)
+        && let Ok(values) = attributes.values()
+        && [values.owner, values.owner_group].iter().flatten().any(|name| name.is_empty())
+    {
+        return Err(NfsStatus::Inval);
+    }
+    Ok(())
+}
