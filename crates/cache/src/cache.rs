@@ -20,8 +20,8 @@ use crate::readahead::Readahead;
 use crate::stats::{Stats, Waiting};
 use crate::unread::Unread;
 use crate::{
-    Admission, BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush, PayloadStore,
-    ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Usage,
+    Admission, BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush,
+    PayloadStore, ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Usage,
 };
 
 const LEAST_MEMORY: u64 = 16 << 20;

@@ -28,6 +28,9 @@ const EXTENT_JOURNAL_BYTES: u64 = 128;
 const SCAN: usize = 64;
 /// A block that keeps changing is written back after this many times the usual rest.
 const LONGEST_REST: u32 = 6;
+/// A full block, which will hardly change any more, rests for this part of the usual time: a burst of writes has the
+/// machine for itself.
+const FULL_REST: u32 = 5;
 
 /// The books of all dirty data of the node.
 ///
@@ -238,6 +241,7 @@ impl Dirty {
     pub fn claim(self: &Arc<Self>, volume: VolumeId, selection: &Selection) -> Vec<DirtyBlock> {
         let mut claimed = Claimed { blocks: Vec::new(), bytes: 0, selection };
         self.claim_lane(volume, Lane::Urgent, &mut claimed);
+        self.claim_lane(volume, Lane::Full, &mut claimed);
         self.claim_lane(volume, Lane::Resting, &mut claimed);
         claimed.blocks
     }
@@ -274,9 +278,10 @@ impl Dirty {
         let mut shard = self.shards[file.shard(SHARDS)].write();
         let Some(dirty) = shard.get_mut(&file) else { return false };
         let Some(state) = dirty.blocks.get_mut(&block) else { return false };
+        let rest = if lane == Lane::Full { self.rest / FULL_REST } else { self.rest };
         let ripe = lane == Lane::Urgent
             || claimed.selection.hurry
-            || now.saturating_sub(state.changed_at) >= self.rest
+            || now.saturating_sub(state.changed_at) >= rest
             || now.saturating_sub(state.first_at) >= self.rest * LONGEST_REST;
         if !ripe || state.claimed {
             return false;
@@ -309,7 +314,7 @@ impl Dirty {
 
     /// Makes all dirty blocks of a volume urgent.
     pub fn hurry_volume(&self, volume: VolumeId, up_to: Lsn) {
-        for lane in [Lane::Resting, Lane::Claimed] {
+        for lane in [Lane::Full, Lane::Resting, Lane::Claimed] {
             let mut after = None;
             loop {
                 let entries = self.queue.entries(volume, lane, after, 1024);

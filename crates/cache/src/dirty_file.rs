@@ -155,7 +155,8 @@ impl DirtyFile {
         let lane = match state {
             BlockState { bytes: 0, .. } => return None,
             BlockState { claimed: true, .. } => Lane::Claimed,
-            _ if state.bytes == self.shift.bytes() || state.urgent >= state.oldest => Lane::Urgent,
+            _ if state.urgent >= state.oldest => Lane::Urgent,
+            _ if state.bytes == self.shift.bytes() => Lane::Full,
             _ => Lane::Resting,
         };
         Some(Place { oldest: state.oldest, lane })

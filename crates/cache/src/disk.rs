@@ -25,6 +25,8 @@ const SMALLEST_REGION: u64 = 32 << 20;
 const INDEX_SHARE: u64 = 8;
 /// ... at this many bytes an entry.
 const ENTRY_BYTES: u64 = 176;
+/// Most pieces that are read and opened on the reader's own task.
+const PIECES_AT_ONCE: usize = 8;
 /// After a failed write the tier takes nothing new for this many blocks.
 const PAUSE: u64 = 4096;
 
@@ -167,21 +169,39 @@ impl DiskTier {
     /// The pieces that `range` of a block touches; `None` when the block is not here or does not verify.
     pub async fn read(self: &Arc<Self>, block: BlockKey, range: Range<u64>) -> Option<Vec<(u32, Bytes)>> {
         let place = self.place(block)?;
-        let read = move || {
-            let last = u64::from(place.length).min(range.end).max(range.start);
-            pieces_of(&(range.start..last.max(range.start + 1)))
-                .map(|piece| Ok((piece, place.read_piece(block, piece)?)))
-                .collect::<std::io::Result<Vec<_>>>()
-        };
-        match tokio::task::spawn_blocking(read).await {
-            Ok(Ok(pieces)) => Some(pieces),
-            Ok(Err(error)) => {
+        let last = u64::from(place.length).min(range.end).max(range.start);
+        let wanted = pieces_of(&(range.start..last.max(range.start + 1)));
+        let mut pieces = Vec::with_capacity(wanted.len());
+        // What the page cache has is here sooner than another thread could begin.
+        let mut result = Ok(());
+        if wanted.len() <= PIECES_AT_ONCE {
+            for piece in wanted.clone() {
+                match place.read_piece_now(block, piece) {
+                    Ok(Some(bytes)) => pieces.push((piece, bytes)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                }
+            }
+        }
+        if result.is_ok() && pieces.len() < wanted.len() {
+            let rest = wanted.start + pieces.len() as u32..wanted.end;
+            let read = move || {
+                rest.map(|piece| Ok((piece, place.read_piece(block, piece)?)))
+                    .collect::<std::io::Result<Vec<_>>>()
+            };
+            result = tokio::task::spawn_blocking(read).await.ok()?.map(|rest| pieces.extend(rest));
+        }
+        match result {
+            Ok(()) => Some(pieces),
+            Err(error) => {
                 self.stats.bad_disk_blocks.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(file = %block.file, block = %block.block, %error, "a block of the disk cache is damaged and was dropped");
                 self.drop_block(block);
                 None
             }
-            Err(_) => None,
         }
     }
 

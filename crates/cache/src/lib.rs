@@ -6,8 +6,7 @@
 //!   for it; recovery is the replay of the journal (`K49`, `K50`).
 //! - **Clean** blocks are what the clouds hold. They are keyed by file, block, version and seal id ([`Sealing`]), so an
 //!   entry never changes and never has to be invalidated: a newer version is another key (`K51`), and so is a
-//!   version number that a crash or an older copy of the metadata brought back. Memory follows a scan-resistant
-//!   policy; the disk tier is sealed under the node key (decision D6) and survives restarts.
+//!   version number that a crash or an older copy of the metadata brought back. Memory follows a scan-resistant policy; the disk tier is sealed under the node key (decision D6) and survives restarts.
 //!
 //! # Reading
 //!
@@ -41,7 +40,7 @@
 //! | offset | length | content |
 //! |---|---|---|
 //! | 0 | 8 | `KURMACCH` |
-//! | 8 | 4 | format 2 |
+//! | 8 | 4 | format 3 |
 //! | 12 | 4 | zero |
 //! | 16 | 8 | N |
 //! | 24 | 32 | salt, random |
@@ -50,7 +49,7 @@
 //! | end - 32 - n | n | index, sealed |
 //! | end - 32 | 32 | offset of the index 8, its length 4, its tag 16, `KIDX` |
 //!
-//! A block is a run of pieces of 64 KiB of plaintext (the last may be shorter), each sealed alone and followed by its
+//! A block is a run of pieces of 16 KiB of plaintext (the last may be shorter), each sealed alone and followed by its
 //! tag of 16 bytes. The key is the [`SegmentKey`](seal::SegmentKey) of the purpose `cache` and the salt; the
 //! position of a piece is its offset in the file; its associated data: volume 16, object 18, block 8, version 8,
 //! seal id 8, number of the piece 4, length of the block 4. An entry of the index: volume 16, object 18, block 8,
@@ -67,8 +66,8 @@
 
 #![deny(missing_docs)]
 
-mod block_key;
 mod admission;
+mod block_key;
 mod cache;
 mod clean;
 mod config;

@@ -10,7 +10,7 @@ use crate::block_key::BlockKey;
 
 /// Blocks are kept and sealed on disk in pieces of this many bytes, so that a small read of a large block on disk
 /// touches little of it.
-pub(crate) const PIECE: u64 = 64 << 10;
+pub(crate) const PIECE: u64 = 16 << 10;
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 192;

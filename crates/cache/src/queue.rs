@@ -54,8 +54,10 @@ pub(crate) struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Full, or somebody waits for it.
+    /// Somebody waits for it.
     Urgent,
+    /// All of it is dirty: what follows will hardly change it.
+    Full,
     /// Waits for more changes.
     Resting,
     /// Being written back.
@@ -66,8 +68,8 @@ type Entry = (Lsn, ObjectId, BlockIndex);
 
 /// The dirty blocks of each volume, oldest first.
 pub(crate) struct Queue {
-    volumes: Mutex<HashMap<VolumeId, [BTreeSet<Entry>; 3]>>,
-    /// Ticks when an urgent block appears.
+    volumes: Mutex<HashMap<VolumeId, [BTreeSet<Entry>; 4]>>,
+    /// Ticks when an urgent or full block appears.
     work: watch::Sender<u64>,
 }
 
@@ -94,7 +96,7 @@ impl Queue {
             let lanes = volumes.entry(file.volume).or_default();
             lanes[to.lane as usize].insert((to.oldest, file.object, block));
             drop(volumes);
-            if to.lane == Lane::Urgent {
+            if matches!(to.lane, Lane::Urgent | Lane::Full) {
                 self.work.send_modify(|tick| *tick += 1);
             }
         }

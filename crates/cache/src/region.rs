@@ -14,7 +14,7 @@ use crate::memory::PIECE;
 /// Of the clear header; the formats are on the front page of the crate.
 const HEADER: u64 = 64;
 const MAGIC: &[u8; 8] = b"KURMACCH";
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const TRAILER: u64 = 32;
 const TRAILER_MAGIC: &[u8; 4] = b"KIDX";
 /// An index entry: block key, offset 8, length 4.
@@ -185,21 +185,40 @@ impl Region {
 impl Location {
     /// Reads and opens one piece; empty beyond the end of the block.
     pub fn read_piece(&self, block: BlockKey, piece: u32) -> io::Result<Bytes> {
-        let start = u64::from(piece) * PIECE;
-        let length = u64::from(self.length).saturating_sub(start).min(PIECE) as usize;
-        if length == 0 {
-            return Ok(Bytes::new());
+        let mut buffer = self.buffer(piece);
+        self.region.file.read_exact_at(&mut buffer, self.position(piece))?;
+        self.open_piece(block, piece, buffer)
+    }
+
+    /// As [`Location::read_piece`], but `None` when that would have to wait for the disk.
+    pub fn read_piece_now(&self, block: BlockKey, piece: u32) -> io::Result<Option<Bytes>> {
+        let mut buffer = self.buffer(piece);
+        if !self.region.file.read_exact_at_now(&mut buffer, self.position(piece))? {
+            return Ok(None);
         }
-        let at = self.offset + u64::from(piece) * (PIECE + TAG_LEN as u64);
-        let mut buffer = vec![0; length + TAG_LEN];
-        self.region.file.read_exact_at(&mut buffer, at)?;
-        let tag = array(&buffer[length..])?;
+        self.open_piece(block, piece, buffer).map(Some)
+    }
+
+    /// Where the sealed piece begins.
+    fn position(&self, piece: u32) -> u64 {
+        self.offset + u64::from(piece) * (PIECE + TAG_LEN as u64)
+    }
+
+    /// For a sealed piece; empty beyond the end of the block.
+    fn buffer(&self, piece: u32) -> Vec<u8> {
+        let length = u64::from(self.length).saturating_sub(u64::from(piece) * PIECE).min(PIECE) as usize;
+        vec![0; if length == 0 { 0 } else { length + TAG_LEN }]
+    }
+
+    fn open_piece(&self, block: BlockKey, piece: u32, mut sealed: Vec<u8>) -> io::Result<Bytes> {
+        let Some(length) = sealed.len().checked_sub(TAG_LEN) else { return Ok(Bytes::new()) };
+        let tag = array(&sealed[length..])?;
         self.region
             .key
-            .open_at(at, &aad(block, piece, self.length), &mut buffer[..length], &tag)
+            .open_at(self.position(piece), &aad(block, piece, self.length), &mut sealed[..length], &tag)
             .map_err(|_| invalid("a piece does not verify"))?;
-        buffer.truncate(length);
-        Ok(Bytes::from(buffer))
+        sealed.truncate(length);
+        Ok(Bytes::from(sealed))
     }
 
     /// Reads and opens the block.

@@ -170,13 +170,25 @@ impl Journal {
     }
 
     /// Gives the record the next number and a place, and queues it for the next batch. The order of calls is the
-    /// order of records. Never waits. Payloads can be read at once.
+    /// order of records. Never waits. Payloads can be read at once. Nobody writes the batch before [`Journal::durable`] or
+    /// [`Journal::nudge`] is called.
     pub fn append(&self, record: Record, reservation: Reservation) -> Result<Appended, JournalError> {
         self.shared().append(record, reservation)
     }
 
+    /// Lets the writer write what is queued.
+    pub fn nudge(&self) {
+        self.shared().nudge();
+    }
+
     /// Resolves when the record and all before it are durable, or when that has become impossible.
+    ///
+    /// When nobody is writing, the call itself writes and syncs the batch if it is short: a thread switch takes as long as
+    /// a sync does. An async runtime needs a second thread then to go on meanwhile.
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<(), JournalError>> + Send + 'static {
+        if self.durable_lsn() < lsn {
+            self.shared().help();
+        }
         let waiting = self.shared().wait_durable(lsn);
         async move {
             match waiting {
@@ -259,6 +271,11 @@ impl Journal {
             waiting: state.space.waiting(),
             disk_full: state.disk_full,
         }
+    }
+
+    /// Lets no more in: whoever waits for space is told that the journal is closed. What is queued is still written.
+    pub fn stop(&self) {
+        self.shared().stop();
     }
 
     /// Writes what is queued and ends. Nothing can be appended afterwards; reading still works.

@@ -105,6 +105,7 @@ mod files;
 mod journal;
 mod layout;
 mod open;
+mod pen;
 mod record;
 mod recovery;
 mod sealing;

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::batch::{Batch, record_length};
 use crate::layout::{BATCH_HEAD, RUN_HEADER, RunHeader, record_space};
+use crate::pen::Pen;
 use crate::segment::{Segment, SegmentFile};
 use crate::space::{Reservation, Space};
 use crate::{Appended, JournalConfig, JournalError, Lsn, PayloadRef, Record};
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub node_key: NodeKey,
     pub config: JournalConfig,
     pub state: Mutex<State>,
+    /// Taken before `state`.
+    pub pen: Mutex<Pen>,
     /// Work for the writer, when it is a thread.
     pub work: Condvar,
     /// Work for the writer, when it is a task.
@@ -143,6 +146,7 @@ impl Shared {
             node_key,
             config,
             state: Mutex::new(state),
+            pen: Mutex::default(),
             work: Condvar::new(),
             work_task: Notify::new(),
             files: Condvar::new(),
@@ -192,7 +196,6 @@ impl Shared {
         state.space.queued += length;
         self.grant(&mut state); // the record may have taken less than was set aside
         drop(state);
-        self.wake_writer();
         Ok(Appended { lsn, refs })
     }
 

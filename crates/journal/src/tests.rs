@@ -195,3 +195,25 @@ fn the_thread_serves_many_waiters_and_writes_everything_before_it_ends() {
     let found: Vec<_> = recovery.collect::<Result<_, _>>().unwrap();
     assert_eq!(lsns(&found), (1..=330).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn what_is_appended_is_written_once_somebody_asks_for_it() {
+    let disk = MemoryDisk::new();
+    let (journal, _) = open(&disk);
+    let quiet = async || {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    };
+    quiet().await; // the writer has begun
+    let first = append(&journal, record(1, 100, &[])).await.unwrap().lsn;
+    quiet().await;
+    assert!(journal.durable_lsn() < first);
+    journal.nudge();
+    quiet().await;
+    assert_eq!(journal.durable_lsn(), first);
+    let second = append(&journal, record(2, 100, &[])).await.unwrap().lsn;
+    drop(journal.durable(second));
+    quiet().await;
+    assert_eq!(journal.durable_lsn(), second);
+}

@@ -1,10 +1,9 @@
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::batch::Batch;
-use crate::layout::BATCH_HEAD;
+use crate::pen::Work;
 use crate::segment::SegmentFile;
 use crate::shared::{Shared, State};
 use crate::{JournalError, WriterKind};
@@ -32,21 +31,11 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, Journal
 /// Writes batches, one at a time: whatever has been queued while the last one was synced.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    buffer: Vec<u8>,
     _running: Running,
 }
 
 /// How long a full disk is left alone.
 const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
-
-/// Memory that the writer's buffer keeps between batches.
-const KEPT_BUFFER: usize = 16 << 20;
-
-enum Work {
-    Write(Arc<Batch>),
-    Wait,
-    Stop,
-}
 
 /// Counts as running while it lives.
 struct Running {
@@ -75,32 +64,34 @@ impl Drop for Writer {
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Writer {
         let _running = Running::new(&shared);
-        Writer { shared, buffer: Vec::new(), _running }
+        Writer { shared, _running }
     }
 
     /// The writer as a thread: returns when the journal is closed or has failed.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(self) {
+        let shared = &self.shared;
         loop {
-            let work = {
-                let mut state = self.shared.state.lock();
-                loop {
-                    match self.next(&mut state) {
-                        Work::Wait => self.shared.work.wait(&mut state),
-                        work => break work,
+            let mut pen = shared.pen.lock();
+            let work = shared.next(&mut shared.state.lock());
+            match work {
+                Work::Write(batch) if pen.write(shared, &batch) => {}
+                Work::Wait => {
+                    // In this order: who finds the pen taken relies on its holder to look for work again.
+                    drop(pen);
+                    let mut state = shared.state.lock();
+                    if !state.has_work() {
+                        shared.work.wait(&mut state);
                     }
                 }
-            };
-            match work {
-                Work::Write(batch) if self.write(&batch) => {}
                 _ => return,
             }
         }
     }
 
     /// The writer as a task.
-    pub(crate) async fn run_task(mut self) {
+    pub(crate) async fn run_task(self) {
         loop {
-            let work = self.next(&mut self.shared.state.lock());
+            let work = self.shared.next(&mut self.shared.state.lock());
             match work {
                 Work::Write(batch) => {
                     // There is no filler whose pauses would be waited for.
@@ -112,7 +103,7 @@ impl Writer {
                             _ => break,
                         }
                     }
-                    if !self.write(&batch) {
+                    if !self.shared.pen.lock().write(&self.shared, &batch) {
                         return;
                     }
                 }
@@ -120,95 +111,6 @@ impl Writer {
                 _ => return,
             }
         }
-    }
-
-    fn next(&self, state: &mut State) -> Work {
-        if state.failed.is_some() {
-            return Work::Stop;
-        }
-        if state.closed.is_empty() {
-            self.shared.close_batch(state);
-        }
-        let batch = match state.closed.pop_front() {
-            Some(batch) => batch,
-            // An empty batch tells durably that segments are no longer needed, or that the last batch is whole.
-            None if !state.dying.is_empty() || (state.stop && state.tail_unproven) => {
-                let batch = self.shared.place_batch(state, 0);
-                state.at = batch.end();
-                batch
-            }
-            None if state.stop => return Work::Stop,
-            None => return Work::Wait,
-        };
-        let batch = Arc::new(batch);
-        state.writing = Some(batch.clone());
-        Work::Write(batch)
-    }
-
-    /// Writes and syncs a batch; false when the journal has failed.
-    fn write(&mut self, batch: &Batch) -> bool {
-        match self.try_write(batch) {
-            Ok(()) => {
-                self.shared.complete(batch);
-                true
-            }
-            Err(cause) => {
-                tracing::error!(%cause, "the journal has stopped: a write or sync failed");
-                self.shared.fail(JournalError::Failed { cause: Arc::new(cause) });
-                false
-            }
-        }
-    }
-
-    fn try_write(&mut self, batch: &Batch) -> io::Result<()> {
-        let offset = batch.encode(&mut self.buffer);
-        let file = match batch.segment.file() {
-            Some(file) => file.clone(),
-            None => {
-                let file = self.free_file()?;
-                batch.segment.set_file(file.clone());
-                file
-            }
-        };
-        environment::failpoint!("journal.before-write");
-        if environment::failpoint::is_armed("journal.torn-write") {
-            let half = &self.buffer[..self.buffer.len() / 2];
-            file.file.write_all_at(&[IoSlice::new(half)], offset)?;
-            environment::failpoint!("journal.torn-write");
-        }
-        file.file.write_all_at(&[IoSlice::new(&self.buffer)], offset)?;
-        environment::failpoint!("journal.before-sync");
-        file.file.sync_data()?;
-        environment::failpoint!("journal.after-sync");
-        if self.buffer.capacity() > KEPT_BUFFER {
-            self.buffer = Vec::new();
-        }
-        debug_assert!(batch.length() >= BATCH_HEAD);
-        Ok(())
-    }
-
-    /// A spare file; waits for the filler, for as long as the disk is full if need be, or makes one when there is
-    /// nobody to wait for.
-    fn free_file(&self) -> io::Result<SegmentFile> {
-        let mut state = self.shared.state.lock();
-        loop {
-            if let Some(file) = state.free.pop() {
-                self.shared.files.notify_all();
-                return Ok(file);
-            }
-            let filler_works = self.shared.config.writer == WriterKind::Thread
-                && !state.filler_gone
-                && self.shared.wants_file(&state);
-            if !filler_works || state.stop || state.failed.is_some() {
-                break;
-            }
-            self.shared.files.wait(&mut state);
-        }
-        state.file_count += 1;
-        state.next_file += 1;
-        let index = state.next_file;
-        drop(state);
-        self.shared.create_file(index)
     }
 }
 
@@ -220,6 +122,29 @@ enum Made {
 }
 
 impl Shared {
+    /// A spare file; waits for the filler, for as long as the disk is full if need be, or makes one when there is
+    /// nobody to wait for.
+    pub(crate) fn free_file(&self) -> io::Result<SegmentFile> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(file) = state.free.pop() {
+                self.files.notify_all();
+                return Ok(file);
+            }
+            let filler_works =
+                self.config.writer == WriterKind::Thread && !state.filler_gone && self.wants_file(&state);
+            if !filler_works || state.stop || state.failed.is_some() {
+                break;
+            }
+            self.files.wait(&mut state);
+        }
+        state.file_count += 1;
+        state.next_file += 1;
+        let index = state.next_file;
+        drop(state);
+        self.create_file(index)
+    }
+
     fn wants_file(&self, state: &State) -> bool {
         let few = state.disk_full || state.free.len() as u64 <= self.config.headroom_segments();
         few && state.file_count < state.segments

@@ -92,6 +92,8 @@ impl Applier {
             queue.ended = Some(error.to_string());
         }
         drop(queue);
+        // Nobody trims it any more, so who waits for space would wait for ever.
+        self.shared.journal.stop();
         self.shared.has_ended.store(true, Ordering::Release);
         self.shared.room.notify_waiters();
         self.shared.ended.notify_waiters();

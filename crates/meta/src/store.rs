@@ -108,7 +108,21 @@ pub trait Transaction: Send {
 pub struct Committed {
     /// The number of the transaction in commit order; `None` when it wrote nothing.
     pub lsn: Option<Lsn>,
-    pub(crate) pending: Option<(Journal, Lsn)>,
+    pub(crate) pending: Option<Pending>,
+}
+
+/// A record that may not be durable yet. Dropped, it leaves the rest to the journal's writer.
+pub(crate) struct Pending {
+    pub journal: Journal,
+    pub lsn: Lsn,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if self.journal.durable_lsn() < self.lsn {
+            self.journal.nudge();
+        }
+    }
 }
 
 impl Committed {
@@ -119,13 +133,13 @@ impl Committed {
 
     /// Whether [`Committed::durable`] would return at once.
     pub fn is_durable(&self) -> bool {
-        self.pending.as_ref().is_none_or(|(journal, lsn)| journal.durable_lsn() >= *lsn)
+        self.pending.as_ref().is_none_or(|pending| pending.journal.durable_lsn() >= pending.lsn)
     }
 
     /// Waits until the transaction is durable. For one that only read: until everything is durable that it read.
     pub async fn durable(self) -> Result<(), MetaError> {
         match self.pending {
-            Some((journal, lsn)) => Ok(journal.durable(lsn).await?),
+            Some(pending) => Ok(pending.journal.durable(pending.lsn).await?),
             None => Ok(()),
         }
     }

@@ -71,3 +71,18 @@ async fn the_embedded_store_keeps_the_contract_on_many_threads_and_a_real_disk()
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_commit_that_nobody_waits_for_becomes_durable_all_the_same() {
+    let store = open(&MemoryDisk::new());
+    let mut transaction = store.begin(crate::Mode::Optimistic).await.unwrap();
+    transaction.put(bytes("key"), bytes("value"));
+    let committed = transaction.commit(journal::Priority::Client).await.unwrap();
+    let lsn = committed.lsn.unwrap();
+    assert!(!committed.is_durable());
+    drop(committed);
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(store.journal().durable_lsn() >= lsn);
+}

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedMutexGuard, OwnedRwLockWriteGuard};
 use crate::engine::{View, Write};
 use crate::local::Shared;
 use crate::overlay::Layers;
+use crate::store::Pending;
 use crate::versions::Slot;
 use crate::{Committed, MAX_KEY, MetaError, PublishedAttachment, Scan, Transaction, batch};
 
@@ -171,7 +172,10 @@ impl LocalTransaction {
         }
         let newest = self.reads.iter().map(|&slot| self.shared.versions.get(slot)).max().unwrap_or(Lsn::ZERO);
         let pending = newest > self.shared.journal.durable_lsn();
-        Ok(Committed { lsn: None, pending: pending.then(|| (self.shared.journal.clone(), newest)) })
+        Ok(Committed {
+            lsn: None,
+            pending: pending.then(|| Pending { journal: self.shared.journal.clone(), lsn: newest }),
+        })
     }
 
     /// Validates and publishes. Never waits for anything but other short commits.
@@ -210,7 +214,7 @@ impl LocalTransaction {
         if wake {
             shared.work.notify_one();
         }
-        Ok(Committed { lsn: Some(lsn), pending: Some((shared.journal.clone(), lsn)) })
+        Ok(Committed { lsn: Some(lsn), pending: Some(Pending { journal: shared.journal.clone(), lsn }) })
     }
 }
 
@@ -298,8 +302,9 @@ impl Transaction for LocalTransaction {
             drop((gate, turn));
             return committed;
         }
-        let reservation = shared.journal.reserve(space, priority).await?;
+        let reserved = shared.journal.reserve(space, priority).await;
         shared.wait_for_applier().await?;
+        let reservation = reserved?;
         let _gate = shared.gate.read().await;
         self.publish(record, reservation)
     }
