@@ -6,8 +6,8 @@
 //!
 //! Appending has three steps. [`Journal::reserve`] sets space aside and is where back-pressure is felt;
 //! [`Journal::append`] gives the record its number ([`Lsn`]) and its place and never waits; [`Journal::durable`]
-//! resolves after the sync that covers it. One writer writes whatever has been queued while its last sync ran, so one sync
-//! serves many. When a write or a sync fails, the journal stops for good: nobody can know what is on the disk.
+//! resolves after the sync that covers it. The writer's thread writes whatever has been queued while its last sync ran, so
+//! one sync serves many; who waits alone writes and syncs itself. When a write or a sync fails, the journal stops for good: nobody can know what is on the disk.
 //!
 //! Space has three classes ([`Priority`]): clients leave the head-room, upkeep leaves one half of it, and all of it is for
 //! moving what the oldest segment still holds. Together with [`JournalConfig::most_kept`] that keeps a journal
