@@ -11,6 +11,7 @@ use nfs4::{ClientId, NfsStatus, SessionId, StateId};
 use onc_rpc::ConnectionId;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tokio::sync::SemaphorePermit;
 
 pub(crate) use request::handle;
 
@@ -62,6 +63,8 @@ pub(crate) struct Compound<'a> {
     /// What operations did to the state since the last commit.
     pub undo: UndoLog,
     changes: Changes,
+    /// Leave to copy, until the transaction ends.
+    copying: Option<SemaphorePermit<'a>>,
     /// Bytes that the reply may still grow by, this operation's number and status included.
     room: usize,
     /// What to say when that is too little.
@@ -92,6 +95,7 @@ impl<'a> Compound<'a> {
             transaction: None,
             undo: UndoLog::default(),
             changes: Changes::None,
+            copying: None,
             room: 0,
             too_big: NfsStatus::RepTooBig,
             is_last: false,
@@ -248,6 +252,15 @@ impl<'a> Compound<'a> {
             Some((_, transaction)) => Ok(&mut **transaction.get_mut()),
             None => Err(NfsStatus::ServerFault.into()),
         }
+    }
+
+    /// The operation is about to copy: asks for leave once for the transaction; `NFS4ERR_DELAY` while too many others
+    /// copy.
+    pub fn will_copy(&mut self) -> Result<(), NfsStatus> {
+        if self.copying.is_none() {
+            self.copying = Some(self.server.copies.try_acquire().map_err(|_| NfsStatus::Delay)?);
+        }
+        Ok(())
     }
 
     /// Whether `volume` may be changed; `NFS4ERR_ROFS` if it is offered for reading only.

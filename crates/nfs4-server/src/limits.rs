@@ -33,6 +33,8 @@ pub struct Limits {
     pub locks: usize,
     /// Lock-owner states of one client.
     pub lock_owners_per_client: usize,
+    /// Compounds with COPY at one time. Each holds what one transaction can hold; one more is asked to come again.
+    pub copies: usize,
     /// How often a compound is tried beside others before it waits for its turn alone.
     pub optimistic_tries: u32,
     /// How often it is tried alone before the client is told to come again later.
@@ -56,6 +58,7 @@ impl Default for Limits {
             locks_per_file: 1 << 16,
             locks: 1 << 18,
             lock_owners_per_client: 1 << 17,
+            copies: 16,
             optimistic_tries: 4,
             exclusive_tries: 4,
         }

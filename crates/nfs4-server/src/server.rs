@@ -84,6 +84,7 @@ impl Server {
             limits: config.limits,
             state: Mutex::new(state),
             metrics: Metrics::new(),
+            copies: Semaphore::new(config.limits.copies),
             duplicates: Duplicates::default(),
         };
         Ok(Server {

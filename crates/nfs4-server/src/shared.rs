@@ -6,6 +6,7 @@ use std::time::Duration;
 use environment::{Clock, Environment};
 use nfs4::{ClientId, NfsStatus, OwnerName};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::exports::ExportTable;
 use crate::failure::Failure;
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     /// Held for microseconds, never across an await.
     pub state: Mutex<State>,
     pub metrics: Metrics,
+    /// One permit for each compound that may copy now.
+    pub copies: Semaphore,
     /// Replies to clients of 4.0.
     pub duplicates: Duplicates,
 }

@@ -36,6 +36,7 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
         limits,
         state: Mutex::new(State::new(config, grace)),
         metrics: Metrics::new(),
+        copies: tokio::sync::Semaphore::new(limits.copies),
         duplicates: Default::default(),
     }
 }

@@ -31,6 +31,7 @@ impl Compound<'_> {
         }
         self.undo.keep();
         self.changes = Changes::None;
+        self.copying = None;
         Ok(())
     }
 
@@ -38,6 +39,7 @@ impl Compound<'_> {
     pub(crate) fn roll_back(&mut self) {
         self.transaction = None;
         self.changes = Changes::None;
+        self.copying = None;
         if !self.undo.is_empty() {
             self.server.state.lock().roll_back(&mut self.undo);
         }

@@ -38,6 +38,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
         return Err(Failure::OtherVolume);
     }
     cx.will_change(to.file.volume)?;
+    cx.will_copy()?;
     let parts = if from.volume == to.file.volume {
         let overlap = from == to.file;
         let transaction = cx.transaction(from.volume).await?;

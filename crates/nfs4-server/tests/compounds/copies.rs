@@ -200,6 +200,28 @@ async fn a_copy_sees_what_its_own_compound_wrote() {
 }
 
 #[tokio::test]
+async fn one_copy_too_many_comes_again_and_none_is_counted_twice() {
+    let mut world = World::new().await;
+    for (limit, status) in [(0, NfsStatus::Delay), (1, NfsStatus::Ok)] {
+        world.limits.copies = limit;
+        let running = world.start().await;
+        let session = running.client("a").await;
+        let root = home(&session).await;
+        let from = session.create(&root, "from", 0o644).await.unwrap();
+        let to = session.create(&root, "to", 0o644).await.unwrap();
+        session.write(&from, 0, StableHow::FileSync, Bytes::from_static(b"0123")).await.unwrap();
+        // Twice in a compound, twice in a row, and again after a conflict: each gives back what it took.
+        let mut operations = request(&from, &to, arguments(&from, &to, 0, 0, 0)).to_vec();
+        operations.extend(request(&from, &to, arguments(&from, &to, 0, 4, 0)));
+        for conflicts in [0, 0, 2] {
+            world.home.refuse_commits(conflicts);
+            assert_eq!(outcome(&session, &operations).await.0, status);
+        }
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn clones_are_not_faked() {
     let world = World::new().await;
     let running = world.start().await;
