@@ -50,7 +50,8 @@ async fn expect(client: &Client, file: &FileHandle, numbers: std::ops::Range<u64
 async fn one_volume_whose_clouds_refuse_for_ever_stops_neither_the_others_nor_a_start() {
     let folder = tempfile::tempdir().unwrap();
     let refusing = S3StandIn::start(&folder.path().join("refusing"));
-    let settings = Settings { block_size: "1MiB", journal: "64MiB", ..Settings::in_folder(folder.path()) };
+    let base = Settings::in_folder(folder.path());
+    let settings = Settings { block_size: "1MiB", journal: "64MiB", lease: "10s", ..base };
     let data = folder.path().join("data");
     settings.write(&data);
     let more = format!(
