@@ -1,26 +1,33 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cloud::{CloudHealth, Connection};
 use environment::Environment;
 use ids::Timestamp;
+use parking_lot::Mutex;
 use seal::{Padding, Suite};
 
 use crate::budget::Budget;
 use crate::target::Target;
-use crate::{CloudId, CurrentVersions, Fault, FragmentFault, Incident, IncidentSink, Limits, Outcome};
+use crate::{
+    CloudId, CloudTable, CurrentVersions, Fault, FragmentFault, Incident, IncidentSink, Limits, Outcome,
+};
 
 mod gather;
 mod load;
 mod mixed;
+mod relocate;
 mod store;
 mod upkeep;
+
+pub use relocate::Relocated;
 
 /// Stores and loads block versions; shared by everybody who does.
 pub struct BlockStore {
     env: Environment,
-    clouds: BTreeMap<CloudId, Connection>,
+    clouds: CloudTable,
+    /// Held by writes that have begun; see [`BlockStore::writes_ended`].
+    writing: Mutex<Arc<()>>,
     incidents: Arc<dyn IncidentSink>,
     limits: Limits,
     budget: Budget,
@@ -78,7 +85,7 @@ pub enum FragmentState {
 }
 
 impl BlockStore {
-    /// A store over these clouds. Numbers of clouds are recorded by files: a number never changes its cloud.
+    /// A store over these clouds. Numbers of clouds are recorded by files: what is stored under a number moves with it.
     pub fn new(
         env: &Environment,
         clouds: impl IntoIterator<Item = (CloudId, Connection)>,
@@ -86,17 +93,20 @@ impl BlockStore {
         limits: Limits,
     ) -> BlockStore {
         let budget = Budget::new(limits.bytes_in_flight);
-        BlockStore { env: env.clone(), clouds: clouds.into_iter().collect(), incidents, limits, budget }
+        let table = CloudTable::new();
+        clouds.into_iter().for_each(|(id, connection)| table.set(id, Some(connection)));
+        let writing = Mutex::default();
+        BlockStore { env: env.clone(), clouds: table, writing, incidents, limits, budget }
     }
 
     /// The configured clouds.
-    pub fn clouds(&self) -> &BTreeMap<CloudId, Connection> {
+    pub fn clouds(&self) -> &CloudTable {
         &self.clouds
     }
 
     /// How the clouds have behaved lately.
     pub fn health(&self) -> Vec<(CloudId, CloudHealth)> {
-        self.clouds.iter().map(|(id, cloud)| (*id, cloud.health().snapshot())).collect()
+        self.clouds.iter().map(|(id, cloud)| (id, cloud.health().snapshot())).collect()
     }
 
     /// The cloud of a fragment.

@@ -208,7 +208,8 @@ impl Inner {
                 known.insert(hasher.finish(), (number, incident));
             }
         };
-        for path in (1..=self.limits.old_files).rev().map(|old| self.numbered(old)).chain([self.path.clone()]) {
+        for path in (1..=self.limits.old_files).rev().map(|old| self.numbered(old)).chain([self.path.clone()])
+        {
             let file = match self.disk.open(&path, false) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 file => file?,

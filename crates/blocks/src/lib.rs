@@ -44,6 +44,7 @@
 
 mod block_store;
 mod budget;
+mod cloud_table;
 mod current_versions;
 mod error;
 mod fault;
@@ -53,7 +54,8 @@ mod limits;
 mod placement;
 mod target;
 
-pub use block_store::{BlockStore, FragmentState, Loaded, Protection, Repaired, Stored};
+pub use block_store::{BlockStore, FragmentState, Loaded, Protection, Relocated, Repaired, Stored};
+pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;
 pub use error::{LoadError, StoreError};
 pub use fault::{Fault, FragmentFault};

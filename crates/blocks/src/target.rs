@@ -57,19 +57,30 @@ impl Target<'_> {
 
     /// Gets a fragment from its cloud and proves it.
     pub async fn fetch(&self, cloud: &Connection, fragment: u8) -> Result<VerifiedFragment, FragmentFault> {
-        let limit = self.placement.longest_fragment();
-        // One byte more than there can be, to tell "too long" from "just fits".
-        let fetched = cloud.get(&self.name_of(fragment), Some(0..limit + 1)).await;
-        let result = match fetched {
-            Ok(bytes) if bytes.len() as u64 > limit => Err(FragmentFault::TooLong { limit }),
-            Ok(bytes) => self.verify(bytes, fragment).map_err(FragmentFault::Bad),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(FragmentFault::Missing),
-            Err(error) => Err(FragmentFault::Unreachable(error)),
-        };
+        let bytes = self.get(cloud, fragment).await;
+        let result = bytes.and_then(|bytes| self.verify(bytes, fragment).map_err(FragmentFault::Bad));
         if result.as_ref().is_err_and(FragmentFault::needs_repair) {
             cloud.health().report_bad();
         }
         result
+    }
+
+    /// As [`Target::fetch`]; the bytes as they are stored.
+    pub async fn fetch_bytes(&self, cloud: &Connection, fragment: u8) -> Result<Bytes, FragmentFault> {
+        let bytes = self.get(cloud, fragment).await?;
+        self.verify(bytes.clone(), fragment).map_err(FragmentFault::Bad)?;
+        Ok(bytes)
+    }
+
+    async fn get(&self, cloud: &Connection, fragment: u8) -> Result<Bytes, FragmentFault> {
+        let limit = self.placement.longest_fragment();
+        // One byte more than there can be, to tell "too long" from "just fits".
+        match cloud.get(&self.name_of(fragment), Some(0..limit + 1)).await {
+            Ok(bytes) if bytes.len() as u64 > limit => Err(FragmentFault::TooLong { limit }),
+            Ok(bytes) => Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(FragmentFault::Missing),
+            Err(error) => Err(FragmentFault::Unreachable(error)),
+        }
     }
 
     fn verify(&self, bytes: Bytes, fragment: u8) -> Result<VerifiedFragment, BadFragment> {

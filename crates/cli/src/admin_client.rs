@@ -1,7 +1,7 @@
 //! Finds a running gateway and talks to its admin interface.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use gateway::{ADMIN_TOKEN_FILE, Config};
 use serde_json::Value;
 
 use crate::outcome::Failure;
+use crate::progress::Progress;
 
 /// Which gateway is meant.
 #[derive(Args, Clone)]
@@ -20,7 +21,7 @@ pub struct Target {
     /// Configuration file of the gateway
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// Admin address of the gateway
+    /// Admin address of the gateway; goes before the environment, and both before --data and --config
     #[arg(long, value_name = "URL", env = "KURMA_ADMIN", global = true)]
     pub admin: Option<String>,
 }
@@ -33,7 +34,7 @@ impl Target {
 
     /// The admin address: of `--admin` or the environment, or what the running gateway left in its data folder.
     pub fn url(&self) -> Result<String, Failure> {
-        if let (Some(admin), None, None) = (&self.admin, &self.data, &self.config) {
+        if let Some(admin) = &self.admin {
             let address = admin.trim_end_matches('/');
             return Ok(if address.contains("://") { address.into() } else { format!("http://{address}") });
         }
@@ -44,6 +45,12 @@ impl Target {
         Ok(format!("http://{}", address.trim()))
     }
 }
+
+type Response = ureq::http::Response<ureq::Body>;
+type Sent = Result<Response, ureq::Error>;
+
+/// Answers that tell how far they are.
+const LINES: &str = "application/x-ndjson";
 
 /// A connection to one gateway.
 pub struct AdminClient {
@@ -71,34 +78,88 @@ impl AdminClient {
         })
     }
 
-    /// Sends a request; the gateway says where its token is, and whoever may read that file may ask.
-    fn ask(
-        &self,
-        send: impl Fn(&str) -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    ) -> Result<Value, Failure> {
-        let (status, body) = self.answer(send(""))?;
-        let (status, body) = match (status, body.get("token_file").and_then(Value::as_str)) {
-            (401, Some(file)) => self.answer(send(&format!("Bearer {}", read_token(Path::new(file))?)))?,
-            _ => (status, body),
+    /// As [`AdminClient::post`], for what takes long: shows how far it is.
+    pub fn watch(&self, path: &str, body: Value, label: &'static str) -> Result<Value, Failure> {
+        let mut progress = Progress::new(label);
+        if !progress.is_watched() {
+            return self.post(path, body);
+        }
+        let send = |token: &str| {
+            let request = self.agent.post(format!("{}{path}", self.url)).header("Authorization", token);
+            request.header("Accept", LINES).send_json(&body)
         };
+        let answer = self.authorized(send)?;
+        if answer.headers().get("content-type").is_none_or(|kind| kind != LINES) {
+            return self.result(self.read(answer)?);
+        }
+        for line in BufReader::new(answer.into_body().into_reader()).lines() {
+            let line = line.map_err(|cause| Failure::failed(format!("{}: {cause}", self.url)))?;
+            let mut line: Value = serde_json::from_str(&line).map_err(Failure::failed)?;
+            if let Some(done) = line.get("progress") {
+                progress.show(done);
+            } else if let Some(result) = line.get_mut("result") {
+                return Ok(result.take());
+            } else {
+                let status = line["status"].as_u64().and_then(|status| status.try_into().ok());
+                return self.result((status.unwrap_or(500), line));
+            }
+        }
+        Err(Failure::failed(format!("the gateway at {} ended before it was done", self.url)))
+    }
+
+    /// A file, and how many bytes are not yet in the clouds.
+    pub fn download(&self, path: &str) -> Result<(u64, Box<dyn Read>), Failure> {
+        let answer = self.authorized(|token| {
+            self.agent.get(format!("{}{path}", self.url)).header("Authorization", token).call()
+        })?;
+        if !answer.status().is_success() {
+            return Err(match self.result(self.read(answer)?) {
+                Err(failure) => failure,
+                Ok(_) => Failure::failed(format!("{} sent no file", self.url)),
+            });
+        }
+        let dirty = answer.headers().get("kurma-dirty-bytes").and_then(|value| value.to_str().ok());
+        let dirty = dirty.and_then(|value| value.parse().ok()).unwrap_or(0);
+        Ok((dirty, Box::new(answer.into_body().into_reader())))
+    }
+
+    /// Sends a request; the gateway says where its token is, and whoever may read that file may ask.
+    fn ask(&self, send: impl Fn(&str) -> Sent) -> Result<Value, Failure> {
+        self.result(self.read(self.authorized(send)?)?)
+    }
+
+    fn authorized(&self, send: impl Fn(&str) -> Sent) -> Result<Response, Failure> {
+        let answer = self.sent(send(""))?;
+        if answer.status().as_u16() != 401 {
+            return Ok(answer);
+        }
+        let (status, body) = self.read(answer)?;
+        match body.get("token_file").and_then(Value::as_str) {
+            Some(file) => self.sent(send(&format!("Bearer {}", read_token(Path::new(file))?))),
+            None => Err(Failure::failed(format!("{} answered {status}", self.url))),
+        }
+    }
+
+    fn result(&self, (status, body): (u16, Value)) -> Result<Value, Failure> {
         match body.get("error").and_then(Value::as_str) {
             Some(error) if status == 400 => Err(Failure::usage(error)),
+            Some(error) if status == 409 => Err(Failure::attention(error)),
             Some(error) => Err(Failure::failed(error)),
             None if (200..300).contains(&status) => Ok(body),
             None => Err(Failure::failed(format!("{} answered {status}", self.url))),
         }
     }
 
-    fn answer(
-        &self,
-        answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    ) -> Result<(u16, Value), Failure> {
-        let mut answer = answer.map_err(|cause| {
+    fn sent(&self, sent: Sent) -> Result<Response, Failure> {
+        sent.map_err(|cause| {
             Failure::failed(format!(
                 "no gateway answers at {}: {cause}. Start one with `kurma up`, or name another with --data or --admin",
                 self.url
             ))
-        })?;
+        })
+    }
+
+    fn read(&self, mut answer: Response) -> Result<(u16, Value), Failure> {
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(1 << 30).read_json().map_err(|cause| {
             Failure::failed(format!("{} sent an answer that is no JSON: {cause}", self.url))

@@ -1,7 +1,10 @@
 //! The commands. Each module holds one family: its arguments and what they do.
 
+mod cache;
+mod cloud;
 mod config;
 mod inspect;
+mod meta;
 mod serve;
 mod storage;
 mod volume;
@@ -16,6 +19,7 @@ use crate::outcome::{Failure, Outcome};
 /// Start one with `kurma up`, mount what it prints, and look at it with `kurma status`.
 #[derive(Parser)]
 #[command(name = "kurma", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Example: kurma up --data ./kurma-data")]
 pub struct Kurma {
     #[command(flatten)]
     target: Target,
@@ -33,21 +37,21 @@ enum Command {
     /// Start a gateway from a configuration file
     Serve(serve::Serve),
     /// Check or show a configuration
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example: kurma config check kurma-data/kurma.toml")]
     Config(config::ConfigCommand),
     /// One screen about a running gateway
     Status(inspect::Status),
     /// Make, list and change volumes
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example: kurma volume create archive --policy replicas:3")]
     Volume(volume::VolumeCommand),
-    /// List and test clouds
-    #[command(subcommand)]
-    Cloud(storage::CloudCommand),
+    /// List, test, add, drain and remove clouds
+    #[command(subcommand, after_help = "Example: kurma cloud test a")]
+    Cloud(cloud::CloudCommand),
     /// Wait until nothing is dirty and nothing needs repair
     Flush(storage::Flush),
-    /// Look at the cache, or drop what is clean
-    #[command(subcommand)]
-    Cache(storage::CacheCommand),
+    /// Look at the cache, fill it, empty it
+    #[command(subcommand, after_help = "Example: kurma cache stats")]
+    Cache(cache::CacheCommand),
     /// Verify every fragment in the clouds
     Scrub(storage::Scrub),
     /// Rewrite bad and missing fragments
@@ -58,11 +62,11 @@ enum Command {
     Why(inspect::Why),
     /// What clouds did to our data
     TamperLog(inspect::TamperLog),
-    /// The metadata store
-    #[command(subcommand)]
-    Meta(inspect::MetaCommand),
+    /// Check, dump and load the metadata store
+    #[command(subcommand, after_help = "Example: kurma meta check")]
+    Meta(meta::MetaCommand),
     /// The keys
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example: kurma key show")]
     Key(inspect::KeyCommand),
 }
 
@@ -115,4 +119,27 @@ fn encoded(value: &str) -> String {
             other => format!("%{other:02X}"),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    use super::*;
+
+    fn check(command: &Command) {
+        let name = command.get_name();
+        let example = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(example.contains("Example: kurma"), "{name} has no example");
+        assert!(command.get_about().is_some(), "{name} says nothing about itself");
+        let words = example.split("&& ").last().unwrap().trim_start_matches("Example: ").split_whitespace();
+        let parsed = Kurma::try_parse_from(words);
+        assert!(parsed.is_ok(), "the example of {name} is wrong: {}", parsed.err().unwrap());
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example_that_works() {
+        check(&Kurma::command());
+    }
 }

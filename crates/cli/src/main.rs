@@ -6,6 +6,7 @@
 mod admin_client;
 mod command;
 mod outcome;
+mod progress;
 mod table;
 
 use std::process::ExitCode;

@@ -39,6 +39,11 @@ impl Failure {
         Failure { code: 2, message: message.to_string() }
     }
 
+    /// Not done, and somebody has to do something first.
+    pub fn attention(message: impl Display) -> Failure {
+        Failure { code: 3, message: message.to_string() }
+    }
+
     pub fn report(self) -> ExitCode {
         // Nowhere to tell of a standard error that is closed.
         let _ = writeln!(std::io::stderr(), "kurma: {}", self.message);

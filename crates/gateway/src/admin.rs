@@ -7,21 +7,29 @@
 //! | `GET /v1/volumes`, `GET /v1/volumes/NAME` | volumes with policy and usage |
 //! | `POST /v1/volumes`, `POST /v1/volumes/NAME/set`, `.../delete` | make, change, delete |
 //! | `GET /v1/clouds`, `GET /v1/clouds/NAME`, `POST /v1/clouds/NAME/test` | clouds with health; a measured probe |
+//! | `POST /v1/clouds`, `POST /v1/clouds/NAME/drain` `{to}`, `.../remove` | add, empty, take away |
 //! | `POST /v1/flush` `{volume, timeout}` | what is left to do: `{dirty_bytes, repairs}` |
 //! | `GET /v1/cache`, `POST /v1/cache/drop` | cache figures; forget clean data |
+//! | `POST /v1/cache/warm`, `.../pin`, `.../evict` `{path}` | bring files into the cache, keep them there, forget them |
 //! | `POST /v1/scrub` `{volume, sample}`, `POST /v1/repair`, `POST /v1/gc` | upkeep now, with its report |
 //! | `GET /v1/why?path=PATH` | where each block of a file is |
-//! | `GET /v1/tamper-log` | incidents, oldest first |
+//! | `GET /v1/tamper-log?since=SPAN&limit=N` | incidents, oldest first; no limit: the newest 1,024; 0: all |
 //! | `POST /v1/meta/check` | findings |
+//! | `GET /v1/meta/dump` | all metadata, sealed: docs/formats.md |
 //! | `GET /v1/key` | identity of the key file |
 //! | `GET /metrics` | Prometheus text |
 //!
 //! Errors are `{"error": TEXT}` with status 400 (bad request), 401 (no token; `token_file` says where it is),
-//! 404 (no such thing) or 500.
+//! 404 (no such thing), 409 (not done, and somebody has to do something first) or 500. Whoever accepts
+//! `application/x-ndjson` gets the answer to a long request as lines: `{"progress": {unit, done, total}}` several times, then
+//! `{"result": ANSWER}` or `{"error": TEXT, "status": STATUS}`.
 
+mod cached;
 mod clouds;
 mod door;
+mod metadata;
 mod metrics;
+mod progress;
 mod state;
 mod upkeep;
 mod volumes;
@@ -52,6 +60,11 @@ impl Refusal {
         Refusal { status: StatusCode::BAD_REQUEST, text: text.to_string() }
     }
 
+    /// Not done, and somebody has to do something first.
+    fn attention(text: impl std::fmt::Display) -> Refusal {
+        Refusal { status: StatusCode::CONFLICT, text: text.to_string() }
+    }
+
     fn missing(text: impl std::fmt::Display) -> Refusal {
         Refusal { status: StatusCode::NOT_FOUND, text: text.to_string() }
     }
@@ -75,18 +88,24 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/volumes/{name}", get(volumes::show))
         .route("/v1/volumes/{name}/set", post(volumes::set))
         .route("/v1/volumes/{name}/delete", post(volumes::delete))
-        .route("/v1/clouds", get(clouds::list))
+        .route("/v1/clouds", get(clouds::list).post(clouds::add))
         .route("/v1/clouds/{name}", get(clouds::show))
         .route("/v1/clouds/{name}/test", post(clouds::test))
+        .route("/v1/clouds/{name}/drain", post(clouds::drain))
+        .route("/v1/clouds/{name}/remove", post(clouds::remove))
         .route("/v1/flush", post(upkeep::flush))
         .route("/v1/scrub", post(upkeep::scrub))
         .route("/v1/repair", post(upkeep::repair))
         .route("/v1/gc", post(upkeep::collect))
         .route("/v1/cache", get(state::cache))
         .route("/v1/cache/drop", post(state::drop_clean))
+        .route("/v1/cache/warm", post(cached::warm))
+        .route("/v1/cache/pin", post(cached::pin))
+        .route("/v1/cache/evict", post(cached::evict))
         .route("/v1/why", get(state::why))
         .route("/v1/tamper-log", get(state::tamper_log))
         .route("/v1/meta/check", post(state::check))
+        .route("/v1/meta/dump", get(metadata::dump))
         .route("/v1/key", get(state::key))
         .fallback(async || Refusal::missing("no such request; see the documentation of the admin interface"))
         .layer(from_fn_with_state(door, Door::check));

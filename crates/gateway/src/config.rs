@@ -4,7 +4,10 @@
 //! default except the clouds and volumes themselves. Relative paths are relative to the folder of the file.
 
 mod error;
+mod export;
+mod log;
 mod origin;
+mod protection;
 mod quantity;
 mod schema;
 
@@ -14,7 +17,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::ConfigError;
+pub use export::{ExportConfig, Squash};
+pub use log::{LogConfig, LogFormat};
 pub use origin::{Origin, Setting};
+pub use protection::{ExportTls, NfsTlsConfig, Sec};
 pub use quantity::{ByteSize, Span};
 pub use schema::schema;
 
@@ -34,12 +40,17 @@ pub struct Config {
     pub meta: MetaConfig,
     /// Work behind the scenes.
     pub upkeep: UpkeepConfig,
+    /// What is told on standard error.
+    pub log: LogConfig,
     /// Untrusted stores.
     #[serde(rename = "cloud")]
     pub clouds: Vec<CloudConfig>,
     /// Volumes to make when they are not there yet. An existing volume keeps its own policy.
     #[serde(rename = "volume")]
     pub volumes: Vec<VolumeConfig>,
+    /// The file, if it was read from one.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// This gateway.
@@ -63,6 +74,10 @@ pub struct NfsConfig {
     pub listen: SocketAddr,
     /// How long a silent client keeps its opens and locks.
     pub lease: Span,
+    /// The keytab with the keys of `nfs/HOST`, for clients with Kerberos. Without it they are refused.
+    pub keytab: Option<PathBuf>,
+    /// TLS.
+    pub tls: NfsTlsConfig,
 }
 
 /// The admin interface. It takes the token that the running gateway leaves in its data folder.
@@ -83,7 +98,7 @@ pub struct CacheConfig {
     pub journal: ByteSize,
     /// Clean data kept on the local disk, sealed.
     pub disk: ByteSize,
-    /// How long a block rests after its last change before it goes to the clouds; full blocks go at once.
+    /// How long a block rests after its last change before it goes to the clouds; a full one rests for a fifth of it.
     pub write_back_wait: Span,
     /// Largest readahead of one stream.
     pub readahead: ByteSize,
@@ -131,6 +146,29 @@ pub struct CloudConfig {
     /// Requests at the same time.
     #[serde(default = "default_concurrency")]
     pub concurrency: usize,
+    /// Nothing new goes here; set by `kurma cloud drain`. Take it away to use the cloud again.
+    #[serde(default)]
+    pub drained: bool,
+}
+
+impl CloudConfig {
+    /// With the defaults.
+    pub fn new(name: &str, url: &str) -> CloudConfig {
+        CloudConfig {
+            name: name.into(),
+            url: url.into(),
+            timeout: default_timeout(),
+            concurrency: default_concurrency(),
+            drained: false,
+        }
+    }
+
+    pub(crate) fn resolve(&mut self, folder: &Path) {
+        if let Some(path) = self.url.strip_prefix("dir:") {
+            let path = folder.join(path.strip_prefix("//").unwrap_or(path));
+            self.url = format!("dir://{}", path.display());
+        }
+    }
 }
 
 /// A volume to make at start.
@@ -154,6 +192,9 @@ pub struct VolumeConfig {
     /// Authenticate and do not encrypt.
     #[serde(default)]
     pub integrity_only: bool,
+    /// How NFS clients see it.
+    #[serde(default)]
+    pub export: ExportConfig,
 }
 
 /// Acknowledgement tiers.
@@ -197,7 +238,12 @@ impl Default for GatewayConfig {
 
 impl Default for NfsConfig {
     fn default() -> Self {
-        NfsConfig { listen: SocketAddr::from(([127, 0, 0, 1], 2049)), lease: Span::from_secs(90) }
+        NfsConfig {
+            listen: SocketAddr::from(([127, 0, 0, 1], 2049)),
+            lease: Span::from_secs(90),
+            keytab: None,
+            tls: NfsTlsConfig::default(),
+        }
     }
 }
 
@@ -261,6 +307,7 @@ impl Config {
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let mut config = Config::parse(&text, path)?;
         config.resolve(path.parent().unwrap_or(Path::new("")));
+        config.file = Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         Ok(config)
     }
 
@@ -276,11 +323,10 @@ impl Config {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         self.gateway.data = folder.join(&self.gateway.data);
         self.gateway.key_file = folder.join(&self.gateway.key_file);
+        self.nfs.keytab = self.nfs.keytab.as_ref().map(|keytab| folder.join(keytab));
+        self.nfs.tls.resolve(&folder);
         for cloud in &mut self.clouds {
-            if let Some(path) = cloud.url.strip_prefix("dir:") {
-                let path = folder.join(path.strip_prefix("//").unwrap_or(path));
-                cloud.url = format!("dir://{}", path.display());
-            }
+            cloud.resolve(&folder);
         }
     }
 
@@ -302,6 +348,7 @@ impl Config {
         if !(10..=3600).contains(&lease) {
             return wrong("nfs.lease", format!("{} is not between 10s and 1h", self.nfs.lease));
         }
+        self.nfs.tls.check().or_else(|why| wrong("nfs.tls", why))?;
         for (key, size, least) in [
             ("cache.memory", self.cache.memory, 16),
             ("cache.journal", self.cache.journal, 64),
@@ -312,6 +359,7 @@ impl Config {
                 return wrong(key, format!("{size} is too small: at least {least}MiB"));
             }
         }
+        self.log.check().or_else(|why| wrong("log.level", why))?;
         let is_name = |name: &str| {
             !name.is_empty()
                 && name.len() <= 64
@@ -365,13 +413,15 @@ impl Config {
                 return Err(("clouds", format!("there is no [[cloud]] named {name:?}")));
             }
         }
-        let clouds = if volume.clouds.is_empty() { self.clouds.len() } else { volume.clouds.len() };
+        let usable = self.clouds.iter().filter(|cloud| !cloud.drained).count();
+        let clouds = if volume.clouds.is_empty() { usable } else { volume.clouds.len() };
         if clouds < scheme.total() {
             return Err((
                 "policy",
                 format!("{} needs {} clouds, there are {clouds}", volume.policy, scheme.total()),
             ));
         }
+        volume.export.options().map_err(|why| ("export", why))?;
         ids::BlockShift::from_bytes(volume.block_size.bytes()).ok_or_else(|| {
             ("block_size", format!("{} is not a power of two from 64KiB to 16MiB", volume.block_size))
         })?;

@@ -52,7 +52,7 @@ impl Gateway {
         let (nfs, admin) = (address(&nfs_listener)?, address(&admin_listener)?);
         let node = Arc::new(Node::open(config).await?);
         let door = Arc::new(Door::new(&node.folder, &*node.environment.entropy)?);
-        let stop = CancellationToken::new();
+        let stop = node.stop.clone();
         let (failed, failure) = watch::channel(None);
         let nfs_task = {
             let (server, stop) = (node.server.clone(), stop.clone());
@@ -77,7 +77,21 @@ impl Gateway {
             let (node, stop) = (node.clone(), stop.clone());
             tokio::spawn(async move { node.bury_deleted_volumes(&stop).await })
         };
-        Ok(Gateway { node, nfs, admin, stop, tasks: vec![nfs_task, admin_task, bury_task], failure })
+        let watch_task = tokio::spawn(node.clouds.clone().watch(stop.clone()));
+        let pin_task = tokio::spawn(node.clone().keep_pinned(stop.clone()));
+        node.resume_drains();
+        tracing::info!(%nfs, %admin, volumes = ?node.volume_names(), "serving");
+        let security_task = tokio::spawn({
+            let (node, stop) = (node.clone(), stop.clone());
+            async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = node.nfs_security.follow(&node.environment) => {}
+                }
+            }
+        });
+        let tasks = vec![nfs_task, admin_task, bury_task, watch_task, pin_task, security_task];
+        Ok(Gateway { node, nfs, admin, stop, tasks, failure })
     }
 
     /// Where NFS clients connect to.
@@ -88,6 +102,12 @@ impl Gateway {
     /// Where the admin interface listens.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin
+    }
+
+    /// Tells how many bytes are not in the clouds yet, also while the gateway stops.
+    pub fn unsaved(&self) -> impl Fn() -> u64 + use<> {
+        let cache = self.node.cache.clone();
+        move || cache.usage().dirty
     }
 
     /// Names of the volumes, sorted.
@@ -117,7 +137,9 @@ impl Gateway {
             // A connection that does not end holds up nothing: its requests are not acknowledged.
             let _ = tokio::time::timeout(DRAIN, task).await;
         }
-        self.node.close().await
+        let left = self.node.close().await;
+        tracing::info!(dirty_bytes = left.dirty_bytes, repairs = left.repairs, "stopped");
+        left
     }
 }
 

@@ -11,15 +11,22 @@
 
 mod admin;
 mod clean_stop;
+mod clouds;
 pub mod config;
+mod config_file;
 mod data_folder;
+mod drain;
+mod dump;
 mod error;
 mod gateway;
+mod nfs_security;
 mod node;
 mod node_rows;
 mod owner;
+mod pins;
 
 pub use config::{Config, ConfigError};
 pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder};
+pub use dump::{LoadReport, load_dump};
 pub use error::StartError;
 pub use gateway::{Gateway, Left};

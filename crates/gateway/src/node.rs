@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, IncidentLog, IncidentLogLimits, IncidentSink, Placement, Protection};
 use cache::Cache;
-use cloud::{CloudUrl, Connection, Options, TimeoutPolicy};
 use environment::Environment;
 use file_system::FileSystem;
 use ids::{BlockShift, GatewayId, VolumeId};
@@ -14,14 +13,18 @@ use journal::{Journal, JournalConfig};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
 use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
 use parking_lot::RwLock;
-use seal::{KeyFile, Suite, load_key_file};
+use seal::{KeyFile, Suite};
 use tokio_util::sync::CancellationToken;
 use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
+use crate::clouds::Clouds;
 use crate::config::VolumeConfig;
+use crate::config_file::ConfigFile;
 use crate::data_folder::DataFolder;
-use crate::node_rows::{StoredClients, cloud_numbers};
+use crate::drain::Drains;
+use crate::nfs_security::NfsSecurity;
+use crate::node_rows::{self, StoredClients};
 use crate::{Config, Left, StartError, clean_stop, owner};
 
 /// A volume that is being served.
@@ -43,6 +46,14 @@ pub(crate) struct Node {
     pub incidents: Arc<IncidentLog>,
     pub volumes: Volumes,
     pub server: Server,
+    pub nfs_security: NfsSecurity,
+    pub clouds: Arc<Clouds>,
+    /// Held by whoever adds, drains or removes a cloud.
+    pub changing_clouds: tokio::sync::Mutex<()>,
+    pub drains: Drains,
+    pub file: ConfigFile,
+    /// Work that nobody waits for ends.
+    pub stop: CancellationToken,
     served: RwLock<BTreeMap<VolumeId, Arc<Served>>>,
     started: Duration,
 }
@@ -61,11 +72,9 @@ impl Node {
         let environment = Environment::real();
         let folder = DataFolder::open(&config.gateway.data)?;
         let key_path = &config.gateway.key_file;
-        let key = load_key_file(key_path)
-            .map_err(|cause| StartError::Configuration(format!("{}: {cause}", key_path.display())))?;
+        let key = owner::load_key(key_path)?;
         let gateway = GatewayId(config.gateway.id);
         owner::check(&folder, key_path, &key, gateway)?;
-        let clouds = connect(&config, &environment).await?;
 
         let mut cache_config = cache::CacheConfig::new(folder.join("cache"));
         cache_config.memory = config.cache.memory.bytes();
@@ -100,6 +109,12 @@ impl Node {
         clean_stop::clear(&folder)?;
         cache.connect(Arc::new(journal.clone()));
         let shared_store: Arc<dyn MetaStore> = Arc::new(store.clone());
+        if node_rows::is_loading(&*shared_store).await.map_err(StartError::configuration)? {
+            return Err(StartError::Configuration(format!(
+                "{0}/meta is only a part of a dump, since loading it was interrupted; remove {0}/meta and {0}/journal and load it again",
+                config.gateway.data.display()
+            )));
+        }
 
         let incidents =
             IncidentLog::open(&environment.disk, &folder.join("tamper.log"), IncidentLogLimits::default())
@@ -109,15 +124,13 @@ impl Node {
                         folder.join("tamper.log").display()
                     ))
                 })?;
-        let names: Vec<String> = config.clouds.iter().map(|cloud| cloud.name.clone()).collect();
-        let numbers = cloud_numbers(&*shared_store, &names).await.map_err(StartError::configuration)?;
-        let numbered: BTreeMap<CloudId, Connection> = numbers.iter().copied().zip(clouds).collect();
+        let clouds = Clouds::open(&config.clouds, &environment, &key, &*shared_store).await?;
         let limits = blocks::Limits {
             bytes_in_flight: 2 * config.upkeep.in_flight.bytes(),
             ..blocks::Limits::default()
         };
         let sink: Arc<dyn IncidentSink> = incidents.clone();
-        let blocks = Arc::new(BlockStore::new(&environment, numbered, sink, limits));
+        let blocks = Arc::new(BlockStore::new(&environment, clouds.numbered(), sink, limits));
         let volumes = Volumes::open(VolumesOptions {
             environment: environment.clone(),
             keys: Arc::new(key.gateway_keys()),
@@ -142,7 +155,10 @@ impl Node {
         })
         .await
         .map_err(StartError::configuration)?;
+        let nfs_security = NfsSecurity::load(&config.nfs, &environment).map_err(StartError::configuration)?;
+        server.replace_security(nfs_security.offer());
         let started = environment.clock.monotonic();
+        let file = ConfigFile::of(&config);
         let node = Node {
             config,
             environment,
@@ -155,6 +171,12 @@ impl Node {
             incidents,
             volumes,
             server,
+            nfs_security,
+            clouds: Arc::new(clouds),
+            changing_clouds: tokio::sync::Mutex::default(),
+            drains: Drains::default(),
+            file,
+            stop: CancellationToken::new(),
             served: RwLock::default(),
             started,
         };
@@ -178,16 +200,12 @@ impl Node {
         let shift = BlockShift::from_bytes(wanted.block_size.bytes()).ok_or_else(|| {
             format!("block size {} is not a power of two from 64KiB to 16MiB", wanted.block_size)
         })?;
-        let known = self.blocks.clouds();
-        let clouds: Vec<CloudId> = if wanted.clouds.is_empty() {
-            known.keys().copied().take(scheme.total()).collect()
-        } else {
-            let number = |name: &String| {
-                let found = known.iter().find(|(_, connection)| **connection.name() == **name);
-                found.map(|(id, _)| *id).ok_or_else(|| format!("there is no cloud {name:?}"))
-            };
-            wanted.clouds.iter().map(number).collect::<Result<_, _>>()?
+        let names = match wanted.clouds.is_empty() {
+            true => self.clouds.for_new_files().into_iter().take(scheme.total()).collect(),
+            false => wanted.clouds.clone(),
         };
+        let numbers = names.iter().map(|name| self.clouds.number_for_new_files(name));
+        let clouds = numbers.collect::<Result<Vec<CloudId>, _>>()?;
         let placement = Placement::new(scheme, clouds, shift).map_err(|cause| cause.to_string())?;
         let suite = if wanted.integrity_only { Suite::IntegrityOnly } else { Suite::Aes256Gcm };
         Ok(Policy { placement, protection: Protection { suite, ..Protection::default() } })
@@ -271,7 +289,13 @@ impl Node {
 
     /// Offers all served volumes to NFS clients.
     fn offer(&self) -> Result<(), ServerError> {
-        let export = |served: &Arc<Served>| Export::new(served.volume.name(), served.volume.clone());
+        let export = |served: &Arc<Served>| {
+            let name = served.volume.name();
+            let configured = self.config.volumes.iter().find(|volume| volume.name == name);
+            // Checked when the configuration was read.
+            let options = configured.and_then(|volume| volume.export.options().ok()).unwrap_or_default();
+            Export::new(name, served.volume.clone()).with(options)
+        };
         self.server.replace_exports(self.served().iter().map(export).collect())
     }
 
@@ -288,19 +312,6 @@ impl Node {
 
     pub fn volume_name(&self, id: VolumeId) -> Option<String> {
         self.served.read().get(&id).map(|served| served.volume.name())
-    }
-
-    /// The configured name of a cloud.
-    pub fn name_of(&self, cloud: CloudId) -> String {
-        self.blocks
-            .clouds()
-            .get(&cloud)
-            .map_or_else(|| cloud.to_string(), |connection| connection.name().to_string())
-    }
-
-    /// The configured place of a cloud.
-    pub fn url_of(&self, name: &str) -> Option<&str> {
-        self.config.clouds.iter().find(|cloud| cloud.name == name).map(|cloud| cloud.url.as_str())
     }
 
     pub fn uptime(&self) -> Duration {
@@ -364,7 +375,7 @@ impl Node {
     }
 }
 
-fn journal_config(config: &Config) -> JournalConfig {
+pub(crate) fn journal_config(config: &Config) -> JournalConfig {
     let capacity = config.cache.journal.bytes();
     let standard = JournalConfig::default();
     if capacity >= standard.capacity {
@@ -381,30 +392,4 @@ fn journal_config(config: &Config) -> JournalConfig {
         batch: standard.batch.min(segment / 2),
         ..standard
     }
-}
-
-/// Connects all clouds and asks each for a sign of life.
-async fn connect(config: &Config, environment: &Environment) -> Result<Vec<Connection>, StartError> {
-    let connections = config.clouds.iter().map(|cloud| async move {
-        let url = CloudUrl::parse(&cloud.url)
-            .map_err(|cause| StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name)))?;
-        let options = Options {
-            concurrent: cloud.concurrency,
-            timeouts: TimeoutPolicy { base: cloud.timeout.as_duration(), ..TimeoutPolicy::default() },
-            ..Options::default()
-        };
-        let connection = Connection::open(environment, &cloud.name, &url, &options)
-            .await
-            .map_err(|cause| StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name)))?;
-        match connection.check().await {
-            Ok(()) => Ok(connection),
-            // A provider that is down must not keep the gateway down; a wrong bucket or key is for a human.
-            Err(cause) if cause.kind().is_retryable() => {
-                tracing::warn!(cloud = %cloud.name, %cause, "does not answer; going on without it");
-                Ok(connection)
-            }
-            Err(cause) => Err(StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name))),
-        }
-    });
-    futures::future::join_all(connections).await.into_iter().collect()
 }

@@ -4,18 +4,27 @@
 //! |---|---|
 //! | `0xF0 0x01` name of a cloud | its number, 2 bytes |
 //! | `0xF0 0x02` owner id of an NFS client | empty: it may reclaim after a restart |
+//! | `0xF0 0x03` number of a cloud 2 | where its fragments are: format 1, length 1 and name of the cloud they are moving out of, name of the cloud they are in or moving to |
+//! | `0xF0 0x04` | empty: the store is being loaded from a dump |
+//! | `0xF0 0x05` volume 16, object 18 | empty: this file is kept in the cache |
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use blocks::CloudId;
 use bytes::Bytes;
+use file_system::FileId;
+use ids::{ObjectId, VolumeId};
 use meta::{KeyBuilder, MetaError, MetaStore, Mode, Priority, Scan};
 use nfs4_server::{ClientRecords, RecordsError};
 
 const TABLE: u8 = 0xF0;
 const CLOUD: u8 = 0x01;
 const CLIENT: u8 = 0x02;
+const PLACE: u8 = 0x03;
+const LOADING: u8 = 0x04;
+const PIN: u8 = 0x05;
 /// Rows read at once.
 const PAGE: usize = 1024;
 
@@ -50,35 +59,139 @@ async fn names(store: &dyn MetaStore, kind: u8) -> Result<Vec<(Bytes, Bytes)>, M
     }
 }
 
-/// The numbers of these clouds, in their order; new names get the next free number. A number stays with its name.
-pub(crate) async fn cloud_numbers(
-    store: &dyn MetaStore,
-    clouds: &[String],
-) -> Result<Vec<CloudId>, MetaError> {
-    let known = names(store, CLOUD).await?;
-    let number_of = |value: &Bytes| u16::from_be_bytes([value[0], value[1]]);
-    let mut next =
-        known.iter().filter(|(_, v)| v.len() == 2).map(|(_, v)| number_of(v)).max().map_or(1, |n| n + 1);
-    let mut numbers = Vec::new();
-    let mut fresh = Vec::new();
-    for cloud in clouds {
-        match known.iter().find(|(name, value)| name == cloud.as_bytes() && value.len() == 2) {
-            Some((_, value)) => numbers.push(CloudId(number_of(value))),
-            None => {
-                fresh.push((cloud.clone(), next));
-                numbers.push(CloudId(next));
-                next += 1;
+/// Where the fragments of a number are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The cloud that they are moving out of.
+    pub from: Option<String>,
+    /// The cloud that they are in, or moving to.
+    pub to: String,
+}
+
+/// The rows of clouds.
+pub(crate) struct CloudRows {
+    /// For which cloud a number was made. A number stays with its fragments, wherever they go.
+    own: BTreeMap<String, CloudId>,
+    moved: BTreeMap<CloudId, Place>,
+}
+
+impl CloudRows {
+    pub async fn load(store: &dyn MetaStore) -> Result<CloudRows, MetaError> {
+        let number = |bytes: &[u8]| Some(CloudId(u16::from_be_bytes(bytes.try_into().ok()?)));
+        let own = names(store, CLOUD)
+            .await?
+            .into_iter()
+            .filter_map(|(name, value)| Some((String::from_utf8(name.to_vec()).ok()?, number(&value)?)));
+        let own = own.collect();
+        let moved = names(store, PLACE).await?.into_iter();
+        let moved = moved.filter_map(|(key, value)| Some((number(&key)?, Place::decode(&value)?))).collect();
+        Ok(CloudRows { own, moved })
+    }
+
+    /// Whether a cloud has been used before.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.own.contains_key(name)
+    }
+
+    /// Gives numbers to those of these clouds that have none of their own, or whose own has been moved away.
+    pub async fn number(
+        &mut self,
+        store: &dyn MetaStore,
+        clouds: impl IntoIterator<Item = String>,
+    ) -> Result<(), MetaError> {
+        let last = self.own.values().chain(self.moved.keys()).max().map_or(0, |last| last.0);
+        let mut fresh = Vec::new();
+        for cloud in clouds {
+            let in_place = self.own.get(&cloud).is_some_and(|number| !self.moved.contains_key(number));
+            if !in_place {
+                let number = CloudId(last + 1 + fresh.len() as u16);
+                let key = KeyBuilder::new(TABLE).tag(CLOUD).last_text(cloud.as_bytes()).build();
+                fresh.push((key, Some(Bytes::copy_from_slice(&number.0.to_be_bytes()))));
+                self.own.insert(cloud, number);
             }
         }
+        match fresh.is_empty() {
+            true => Ok(()),
+            false => change(store, fresh).await,
+        }
     }
-    if !fresh.is_empty() {
-        let row = |(name, number): (String, u16)| {
-            let key = KeyBuilder::new(TABLE).tag(CLOUD).last_text(name.as_bytes()).build();
-            (key, Some(Bytes::copy_from_slice(&number.to_be_bytes())))
+
+    /// Where every number is.
+    pub fn places(&self) -> BTreeMap<CloudId, Place> {
+        let own = self.own.iter().map(|(name, id)| (*id, Place { from: None, to: name.clone() }));
+        let mut places: BTreeMap<_, _> = own.collect();
+        places.extend(self.moved.iter().map(|(id, place)| (*id, place.clone())));
+        places
+    }
+
+    /// Notes where these numbers are.
+    pub async fn place(
+        store: &dyn MetaStore,
+        numbers: &BTreeSet<CloudId>,
+        place: &Place,
+    ) -> Result<(), MetaError> {
+        let row = |id: &CloudId| {
+            let key = KeyBuilder::new(TABLE).tag(PLACE).fixed(&id.0.to_be_bytes()).build();
+            (key, Some(place.encode()))
         };
-        change(store, fresh.into_iter().map(row).collect()).await?;
+        change(store, numbers.iter().map(row).collect()).await
     }
-    Ok(numbers)
+}
+
+impl Place {
+    /// Format 1, length of the first name, the names. Names have at most 64 bytes.
+    fn encode(&self) -> Bytes {
+        let from = self.from.as_deref().unwrap_or("");
+        [&[1, from.len() as u8], from.as_bytes(), self.to.as_bytes()].concat().into()
+    }
+
+    fn decode(row: &[u8]) -> Option<Place> {
+        let [1, length, names @ ..] = row else { return None };
+        let (from, to) = names.split_at_checked(usize::from(*length))?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        Some(Place { from: text(from).filter(|from| !from.is_empty()), to: text(to)? })
+    }
+}
+
+/// Marks a store that is being loaded and not whole yet.
+pub(crate) async fn set_loading(store: &dyn MetaStore, loading: bool) -> Result<(), MetaError> {
+    let key = KeyBuilder::new(TABLE).tag(LOADING).build();
+    change(store, vec![(key, loading.then(Bytes::new))]).await
+}
+
+/// Whether a load of the store was interrupted.
+pub(crate) async fn is_loading(store: &dyn MetaStore) -> Result<bool, MetaError> {
+    Ok(!names(store, LOADING).await?.is_empty())
+}
+
+/// Whether a row of a dump is of this process alone: an NFS client that may reclaim, or a mark.
+pub(crate) fn is_passing(key: &[u8]) -> bool {
+    matches!(key, [TABLE, CLIENT | LOADING, ..])
+}
+
+fn pin_key(file: FileId) -> Bytes {
+    let volume = file.volume.0.to_be_bytes();
+    KeyBuilder::new(TABLE).tag(PIN).fixed(&volume).fixed(&file.object.to_bytes()).build()
+}
+
+/// Notes files that are kept in the cache, or are no more.
+pub(crate) async fn set_pinned(
+    store: &dyn MetaStore,
+    files: &[FileId],
+    pinned: bool,
+) -> Result<(), MetaError> {
+    let row = |file: &FileId| (pin_key(*file), pinned.then(Bytes::new));
+    change(store, files.iter().map(row).collect()).await
+}
+
+/// All files that are kept in the cache.
+pub(crate) async fn pinned(store: &dyn MetaStore) -> Result<Vec<FileId>, MetaError> {
+    let file = |(key, _): (Bytes, Bytes)| {
+        let (volume, object) = key.split_at_checked(16)?;
+        let volume = VolumeId(u128::from_be_bytes(volume.try_into().ok()?));
+        Some(FileId { volume, object: ObjectId::from_bytes(object.try_into().ok()?) })
+    };
+    Ok(names(store, PIN).await?.into_iter().filter_map(file).collect())
 }
 
 /// NFS clients that may reclaim, kept in the metadata store.
@@ -113,5 +226,21 @@ impl ClientRecords for StoredClients {
 
     async fn remove(&self, owner_id: &[u8]) -> Result<(), RecordsError> {
         change(&*self.store, vec![(Self::key(owner_id), None)]).await.map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_come_back() {
+        for from in [None, Some("a".to_owned())] {
+            let place = Place { from, to: "cellar-2".into() };
+            assert_eq!(Place::decode(&place.encode()), Some(place));
+        }
+        for bad in [&[][..], &[1], &[2, 0, b'a'], &[1, 9, b'a']] {
+            assert_eq!(Place::decode(bad), None);
+        }
     }
 }

@@ -4,12 +4,21 @@
 use std::path::Path;
 
 use ids::GatewayId;
-use seal::{KeyFile, KeyFileId};
+use seal::{KeyFile, KeyFileId, load_key_file};
 
 use crate::StartError;
 use crate::data_folder::{DataFolder, write_durably};
 
 const FILE: &str = "owner";
+
+/// Reads a key file; errors name it, once.
+pub(crate) fn load_key(path: &Path) -> Result<KeyFile, StartError> {
+    load_key_file(path).map_err(|cause| {
+        let (cause, path) = (cause.to_string(), path.display().to_string());
+        let named = if cause.contains(&path) { cause } else { format!("{path}: {cause}") };
+        StartError::Configuration(named)
+    })
+}
 
 /// Checks that the folder belongs to this gateway and key; a new folder is given to them.
 pub(crate) fn check(

@@ -34,6 +34,7 @@ impl BlockStore {
         if let Some(cloud) = placement.clouds().iter().find(|cloud| !self.clouds.contains_key(cloud)) {
             return Err(StoreError::NoSuchCloud { cloud: *cloud });
         }
+        let _writing = self.writing();
         let scheme = placement.scheme();
         let sealed_len = sealed_len(length, protection.padding) as u64;
         let _room = self.budget.reserve(sealed_len * scheme.total() as u64 / scheme.needed() as u64).await;

@@ -38,6 +38,7 @@ impl BlockStore {
         };
 
         failpoint!("repair.before-put");
+        let _writing = self.writing();
         let (target, good) = (&target, &good);
         let existing = fragments.iter().copied().filter(|fragment| usize::from(*fragment) < total);
         let puts = existing.map(|fragment| async move {

@@ -7,20 +7,23 @@ use gateway::config::{Origin, schema};
 use super::Context;
 use crate::outcome::{Failure, Outcome, say};
 
-/// Example: kurma config check kurma-data/kurma.toml
 #[derive(Subcommand)]
+#[command(after_help = "Example: kurma config check kurma-data/kurma.toml")]
 pub enum ConfigCommand {
     /// Check a file: unknown keys and bad values are errors
+    #[command(after_help = "Example: kurma config check kurma-data/kurma.toml")]
     Check {
         /// The file (default: that of --config or --data)
         file: Option<PathBuf>,
     },
     /// Print every value with its default and where it comes from
+    #[command(after_help = "Example: kurma config show --data kurma-data")]
     Show {
         /// The file (default: that of --config or --data)
         file: Option<PathBuf>,
     },
     /// Print the JSON schema of the file
+    #[command(after_help = "Example: kurma config schema")]
     Schema,
 }
 

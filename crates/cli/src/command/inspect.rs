@@ -1,14 +1,15 @@
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::storage::{CLOUD_COLUMNS, print_fields};
+use super::cloud::CLOUD_COLUMNS;
+use super::storage::print_fields;
 use super::{Context, encoded};
 use crate::admin_client::AdminClient;
 use crate::outcome::{Failure, Outcome, hint, say};
 use crate::table;
 
-/// Example: kurma status --data kurma-data
 #[derive(Args)]
+#[command(after_help = "Example: kurma status --data kurma-data")]
 pub struct Status {}
 
 impl Status {
@@ -36,8 +37,8 @@ impl Status {
     }
 }
 
-/// Example: kurma why /home/report.pdf
 #[derive(Args)]
+#[command(after_help = "Example: kurma why /home/report.pdf")]
 pub struct Why {
     /// Path, the volume first
     path: String,
@@ -68,13 +69,22 @@ impl Why {
     }
 }
 
-/// Example: kurma tamper-log --json
 #[derive(Args)]
-pub struct TamperLog {}
+#[command(after_help = "Example: kurma tamper-log --json")]
+pub struct TamperLog {
+    /// Only what was noticed in this time before now, such as 24h
+    #[arg(long)]
+    since: Option<gateway::config::Span>,
+    /// Only so many, the newest; 0 for all
+    #[arg(long, default_value_t = 1024)]
+    limit: usize,
+}
 
 impl TamperLog {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        let log = AdminClient::new(&context.target)?.get("/v1/tamper-log")?;
+        let since = self.since.map(|since| format!("&since={since}")).unwrap_or_default();
+        let path = format!("/v1/tamper-log?limit={}{since}", self.limit);
+        let log = AdminClient::new(&context.target)?.get(&path)?;
         context.show(&log, |log| {
             table::print(
                 log,
@@ -90,42 +100,19 @@ impl TamperLog {
                     ("/done", "WHAT WAS DONE"),
                 ],
             );
+            if self.limit > 0 && log.as_array().is_some_and(|log| log.len() == self.limit) {
+                hint(format_args!("the newest {}; --limit 0 shows all", self.limit));
+            }
         });
         Ok(Outcome::Done)
     }
 }
 
-/// Example: kurma meta check
 #[derive(Subcommand)]
-pub enum MetaCommand {
-    /// Verify every invariant of the metadata
-    Check,
-}
-
-impl MetaCommand {
-    pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        let MetaCommand::Check = self;
-        let report = AdminClient::new(&context.target)?.post("/v1/meta/check", json!({}))?;
-        let findings = report["findings"].as_array().map_or(0, Vec::len);
-        context.show(&report, |report| {
-            for finding in report["findings"].as_array().into_iter().flatten() {
-                say(table::text(Some(finding)));
-            }
-            let objects = report["objects"].as_u64().unwrap_or(0);
-            say(format_args!("{objects} objects, {findings} findings"));
-        });
-        if findings > 0 {
-            Err(Failure::failed("the metadata is damaged; see the findings"))
-        } else {
-            Ok(Outcome::Done)
-        }
-    }
-}
-
-/// Example: kurma key show
-#[derive(Subcommand)]
+#[command(after_help = "Example: kurma key show")]
 pub enum KeyCommand {
     /// Identity and public part of the gateway's key
+    #[command(after_help = "Example: kurma key show")]
     Show,
 }
 

@@ -2,19 +2,28 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use gateway::config::{LogConfig, LogFormat};
 use gateway::{Config, Gateway, StartError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 use super::Context;
 use crate::outcome::{Failure, Outcome, hint, say};
 use crate::table;
 
-/// Example: kurma up --data ./kurma-data
+/// Exit status after a second ^C, as a shell gives it.
+const INTERRUPTED: i32 = 130;
+
 #[derive(Args)]
+#[command(after_help = "Example: kurma up --data ./kurma-data")]
 pub struct Up {
     /// Address and port of the NFS server (default: that of DIR/kurma.toml, 127.0.0.1:2049 when new)
     #[arg(long, value_name = "ADDR:PORT")]
     nfs: Option<SocketAddr>,
+    /// How the log on standard error looks: text or json (default: log.format of the configuration)
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
 }
 
 impl Up {
@@ -35,30 +44,38 @@ impl Up {
         let mut config = Config::load(&data.join("kurma.toml")).map_err(Failure::usage)?;
         config.nfs.listen = self.nfs.unwrap_or(config.nfs.listen);
         config.admin.listen = admin.unwrap_or(config.admin.listen);
+        config.log.format = self.log_format.unwrap_or(config.log.format);
         serve(config)
     }
 }
 
-/// Example: kurma serve --config /etc/kurma.toml
 #[derive(Args)]
-pub struct Serve {}
+#[command(after_help = "Example: kurma serve --config /etc/kurma.toml")]
+pub struct Serve {
+    /// How the log on standard error looks: text or json (default: log.format of the configuration)
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
 
 impl Serve {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let file = context.target.config_file().ok_or_else(|| Failure::usage("serve needs --config FILE"))?;
-        serve(Config::load(&file).map_err(Failure::usage)?)
+        let mut config = Config::load(&file).map_err(Failure::usage)?;
+        config.log.format = self.log_format.unwrap_or(config.log.format);
+        serve(config)
     }
 }
 
 fn serve(config: Config) -> Result<Outcome, Failure> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("KURMA_LOG").unwrap_or_else(|_| "warn".into()),
-        )
-        .init();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::failed)?;
+    log(&config.log);
+    raise_file_limit();
+    // Two at least: one may be syncing the journal for the client that it serves.
+    let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .map_err(Failure::failed)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
@@ -72,7 +89,18 @@ fn serve(config: Config) -> Result<Outcome, Failure> {
             _ = interrupt.recv() => {}
             failure = gateway.failed() => return Err(Failure::failed(failure)),
         }
-        let left = gateway.stop().await;
+        let unsaved = gateway.unsaved();
+        let mut stopping = std::pin::pin!(gateway.stop());
+        let left = tokio::select! {
+            left = &mut stopping => left,
+            _ = interrupt.recv() => {
+                hint(format_args!(
+                    "stopped at once: {} not yet in the clouds; they are in the journal and go on at the next start, nothing is lost",
+                    table::size(unsaved())
+                ));
+                std::process::exit(INTERRUPTED);
+            }
+        };
         if left.dirty_bytes > 0 || left.repairs > 0 {
             hint(format_args!(
                 "stopped with {} not yet in the clouds and {} repairs left; both go on at the next start",
@@ -82,6 +110,27 @@ fn serve(config: Config) -> Result<Outcome, Failure> {
         }
         Ok(Outcome::Done)
     })
+}
+
+/// Sets up the log. The variable KURMA_LOG goes before the configuration, whose level has been checked.
+fn log(config: &LogConfig) {
+    let filter = EnvFilter::try_from_env("KURMA_LOG").unwrap_or_else(|_| EnvFilter::new(&config.level));
+    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    match config.format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+/// Every client and every file of a cache and of the clouds needs a descriptor; the usual limit of 1,024 is for programs
+/// that use select(2).
+fn raise_file_limit() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%cause, ?current, "the limit of open files stays as it is");
+    }
 }
 
 fn announce(gateway: &Gateway) {

@@ -1,65 +1,13 @@
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Context, encoded};
+use super::Context;
 use crate::admin_client::AdminClient;
 use crate::outcome::{Failure, Outcome, hint, say};
 use crate::table;
 
-/// Example: kurma cloud test a
-#[derive(Subcommand)]
-pub enum CloudCommand {
-    /// List the clouds with their health
-    List,
-    /// One cloud with its health
-    Show {
-        /// Name of the cloud
-        name: String,
-    },
-    /// Write, read and delete a probe, and measure
-    Test {
-        /// Name of the cloud
-        name: String,
-    },
-}
-
-pub const CLOUD_COLUMNS: &[(&str, &str)] = &[
-    ("/name", "NAME"),
-    ("/state", "STATE"),
-    ("/read_ms", "READ MS"),
-    ("/write_ms", "WRITE MS"),
-    ("/error_percent", "ERRORS %"),
-    ("/requests", "REQUESTS"),
-    ("/url", "URL"),
-];
-
-impl CloudCommand {
-    pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        let client = AdminClient::new(&context.target)?;
-        match self {
-            CloudCommand::List => {
-                let clouds = client.get("/v1/clouds")?;
-                context.show(&clouds, |clouds| table::print(clouds, CLOUD_COLUMNS));
-            }
-            CloudCommand::Show { name } => {
-                let cloud = client.get(&format!("/v1/clouds/{}", encoded(&name)))?;
-                context.show(&cloud, |cloud| table::print(&json!([cloud]), CLOUD_COLUMNS));
-            }
-            CloudCommand::Test { name } => {
-                let test = client.post(&format!("/v1/clouds/{}/test", encoded(&name)), json!({}))?;
-                context.show(&test, |test| {
-                    for step in ["write", "read", "delete"] {
-                        say(format_args!("{step:<7} {} ms", table::text(test.get(format!("{step}_ms")))));
-                    }
-                });
-            }
-        }
-        Ok(Outcome::Done)
-    }
-}
-
-/// Example: kurma flush home --timeout 5m
 #[derive(Args)]
+#[command(after_help = "Example: kurma flush home --timeout 5m")]
 pub struct Flush {
     /// Only this volume
     volume: Option<String>,
@@ -72,7 +20,7 @@ impl Flush {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let client = AdminClient::new(&context.target)?;
         let body = json!({ "volume": self.volume, "timeout": self.timeout.to_string() });
-        let left = client.post("/v1/flush", body)?;
+        let left = client.watch("/v1/flush", body, "flushing")?;
         let number = |key: &str| left.get(key).and_then(Value::as_u64).unwrap_or(0);
         let (dirty, repairs) = (number("dirty_bytes"), number("repairs"));
         context.show(&left, |_| {
@@ -90,34 +38,8 @@ impl Flush {
     }
 }
 
-/// Example: kurma cache stats
-#[derive(Subcommand)]
-pub enum CacheCommand {
-    /// What the cache holds
-    Stats,
-    /// Forget clean data; dirty data stays
-    Drop,
-}
-
-impl CacheCommand {
-    pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        let client = AdminClient::new(&context.target)?;
-        match self {
-            CacheCommand::Stats => {
-                let stats = client.get("/v1/cache")?;
-                context.show(&stats, print_fields);
-            }
-            CacheCommand::Drop => {
-                let dropped = client.post("/v1/cache/drop", json!({}))?;
-                context.show(&dropped, |_| say("clean data is dropped"));
-            }
-        }
-        Ok(Outcome::Done)
-    }
-}
-
-/// Example: kurma scrub home --sample 10
 #[derive(Args)]
+#[command(after_help = "Example: kurma scrub home --sample 10")]
 pub struct Scrub {
     /// Only this volume
     volume: Option<String>,
@@ -129,27 +51,31 @@ pub struct Scrub {
 impl Scrub {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let client = AdminClient::new(&context.target)?;
-        let report = client.post("/v1/scrub", json!({ "volume": self.volume, "sample": self.sample }))?;
+        let report = client.watch(
+            "/v1/scrub",
+            json!({ "volume": self.volume, "sample": self.sample }),
+            "scrubbing",
+        )?;
         context.show(&report, print_fields);
         let bad = ["missing", "bad", "unreachable"].iter().any(|key| report[*key].as_u64() != Some(0));
         Ok(if bad { Outcome::Degraded } else { Outcome::Done })
     }
 }
 
-/// Example: kurma repair
 #[derive(Args)]
+#[command(after_help = "Example: kurma repair")]
 pub struct Repair {}
 
 impl Repair {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        let report = AdminClient::new(&context.target)?.post("/v1/repair", json!({}))?;
+        let report = AdminClient::new(&context.target)?.watch("/v1/repair", json!({}), "repairing")?;
         context.show(&report, print_fields);
         Ok(if report["left"].as_u64() == Some(0) { Outcome::Done } else { Outcome::Degraded })
     }
 }
 
-/// Example: kurma gc
 #[derive(Args)]
+#[command(after_help = "Example: kurma gc")]
 pub struct Gc {}
 
 impl Gc {

@@ -6,10 +6,11 @@ use crate::admin_client::AdminClient;
 use crate::outcome::{Failure, Outcome, say};
 use crate::table;
 
-/// Example: kurma volume create archive --policy replicas:3
 #[derive(Subcommand)]
+#[command(after_help = "Example: kurma volume create archive --policy replicas:3")]
 pub enum VolumeCommand {
     /// Make a volume; clients see it at once under the root
+    #[command(after_help = "Example: kurma volume create archive --policy replicas:3 --clouds a,b,c")]
     Create {
         /// Name under the root
         name: String,
@@ -20,13 +21,16 @@ pub enum VolumeCommand {
         integrity_only: bool,
     },
     /// List the volumes
+    #[command(after_help = "Example: kurma volume list --json")]
     List,
     /// One volume with its policy
+    #[command(after_help = "Example: kurma volume show home")]
     Show {
         /// Name of the volume
         name: String,
     },
     /// Change the policy for files made from now on
+    #[command(after_help = "Example: kurma volume set home --tier cloud")]
     Set {
         /// Name of the volume
         name: String,
@@ -34,6 +38,7 @@ pub enum VolumeCommand {
         policy: Policy,
     },
     /// Delete an empty volume
+    #[command(after_help = "Example: kurma volume delete archive")]
     Delete {
         /// Name of the volume
         name: String,

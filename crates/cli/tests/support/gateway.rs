@@ -148,6 +148,13 @@ impl Gateway {
         self.ended.and_then(|status| status.code())
     }
 
+    /// Waits for the end; returns the exit status, none when a signal ended the process.
+    pub fn wait(&mut self) -> Option<i32> {
+        let mut child = self.child.take().expect("running");
+        self.ended = Some(parallel(|| child.wait()).unwrap());
+        self.ended.and_then(|status| status.code())
+    }
+
     /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("running").id()

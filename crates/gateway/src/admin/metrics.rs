@@ -58,7 +58,8 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     text.family("nfs_conflicts_total", "counter", "Compounds that met a conflict and ran again.");
     text.sample("nfs_conflicts_total", &[], nfs.conflicts as f64);
     text.family("cloud_requests_total", "counter", "Requests to clouds.");
-    for (_, health) in node.blocks.health() {
+    for connection in node.clouds.connections() {
+        let health = connection.health().snapshot();
         for (operation, counts) in &health.operations {
             for (result, count) in [("answered", counts.answered), ("failed", counts.failed)] {
                 let labels = [("cloud", &*health.cloud), ("operation", operation), ("result", result)];

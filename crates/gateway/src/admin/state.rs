@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Refusal, clouds, volumes};
+use crate::config::Span;
 use crate::node::Node;
 
-/// Incidents that `kurma tamper-log` shows.
+/// Incidents that `kurma tamper-log` shows when nothing else is said.
 const INCIDENTS: usize = 1024;
 /// Blocks that one answer about a file describes.
 const BLOCKS: usize = 65_536;
@@ -25,7 +26,9 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     }
     let incidents = node.incidents.recent(INCIDENTS).len();
     let mut attention = Vec::new();
-    for cloud in clouds.iter().filter(|cloud| cloud["state"] != "good") {
+    let is_well =
+        |cloud: &&Value| ["good", "draining", "drained"].iter().any(|state| cloud["state"] == *state);
+    for cloud in clouds.iter().filter(|cloud| !is_well(cloud)) {
         let (name, state) = (cloud["name"].as_str().unwrap_or(""), cloud["state"].as_str().unwrap_or(""));
         attention.push(format!(
             "cloud {name}: {state}: {}",
@@ -74,7 +77,9 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
 
 pub(super) async fn cache(State(node): State<Arc<Node>>) -> Answer {
     let usage = node.cache.usage();
+    let pinned = crate::node_rows::pinned(&node.store).await.map_err(Refusal::failed)?.len();
     Ok(Json(json!({
+        "pinned_files": pinned,
         "dirty_bytes": usage.dirty,
         "dirty_memory_bytes": usage.dirty_memory,
         "clean_memory_bytes": usage.clean_memory,
@@ -126,7 +131,7 @@ pub(super) async fn why(State(node): State<Arc<Node>>, Query(query): Query<WhyQu
                 "dirty_bytes": block.dirty,
                 "cached": block.cached,
                 "missing": block.missing,
-                "clouds": block.fragments.iter().map(|(cloud, _)| node.name_of(*cloud)).collect::<Vec<_>>(),
+                "clouds": block.fragments.iter().map(|(cloud, _)| node.clouds.name_of(*cloud)).collect::<Vec<_>>(),
                 "fragments": block.fragments.iter().map(|(_, name)| name.to_string()).collect::<Vec<_>>(),
             })
         })
@@ -134,9 +139,26 @@ pub(super) async fn why(State(node): State<Arc<Node>>, Query(query): Query<WhyQu
     Ok(Json(json!({ "object": why.object.to_string(), "size": why.size, "blocks": blocks })))
 }
 
+#[derive(Deserialize)]
+pub(super) struct LogQuery {
+    /// Only what was noticed in this time before now.
+    since: Option<Span>,
+    /// Only so many, the newest; 0: all.
+    limit: Option<usize>,
+}
+
 /// Incidents, oldest first.
-pub(super) async fn tamper_log(State(node): State<Arc<Node>>) -> Answer {
-    let incidents = node.incidents.recent(INCIDENTS).into_iter().map(|incident| {
+pub(super) async fn tamper_log(State(node): State<Arc<Node>>, Query(query): Query<LogQuery>) -> Answer {
+    let since = query.since.map(|span| {
+        let now = node.environment.clock.wall();
+        now.seconds.saturating_sub_unsigned(span.as_duration().as_secs())
+    });
+    let limit = match query.limit {
+        Some(0) => usize::MAX,
+        limit => limit.unwrap_or(INCIDENTS),
+    };
+    let incidents = node.incidents.history(since, limit).await.map_err(Refusal::failed)?;
+    let incidents = incidents.into_iter().map(|incident| {
         json!({
             "time": incident.time.seconds as f64 + f64::from(incident.time.nanos) / 1e9,
             "cloud": &*incident.cloud,

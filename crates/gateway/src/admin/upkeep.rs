@@ -1,10 +1,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::Json;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Json, Response};
+use cache::Scope;
+use file_system::FileSystem;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::progress::{Meter, sampled, streamed, wants_lines};
 use super::{Answer, Refusal};
 use crate::config::Span;
 use crate::node::{Node, Served};
@@ -33,45 +37,125 @@ fn chosen(node: &Node, name: Option<&str>) -> Result<Vec<Arc<Served>>, Refusal> 
 }
 
 /// Returns when nothing is dirty and nothing needs repair, or what is left after the time.
-pub(super) async fn flush(State(node): State<Arc<Node>>, Json(request): Json<FlushRequest>) -> Answer {
-    let volumes = chosen(&node, request.volume.as_deref())?;
-    let flushes = volumes.iter().map(|served| served.upkeep.flush(request.timeout.as_duration()));
-    let (mut dirty, mut repairs) = (0, 0);
-    for flushed in futures::future::join_all(flushes).await {
-        let flushed = flushed.map_err(Refusal::failed)?;
-        dirty += flushed.left_dirty_bytes;
-        repairs += flushed.left_repairs;
-    }
-    Ok(Json(json!({ "dirty_bytes": dirty, "repairs": repairs })))
+pub(super) async fn flush(
+    State(node): State<Arc<Node>>,
+    headers: HeaderMap,
+    Json(request): Json<FlushRequest>,
+) -> Response {
+    let volumes = match chosen(&node, request.volume.as_deref()) {
+        Ok(volumes) => volumes,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let ids: Vec<_> = volumes.iter().map(|served| FileSystem::volume(&*served.volume)).collect();
+    let cache = node.cache.clone();
+    let dirty = move || ids.iter().map(|id| cache.dirty_bytes(Scope::Volume(*id))).sum::<u64>();
+    let at_first = dirty();
+    let meter = Meter::new("bytes");
+    let sample = {
+        let meter = meter.clone();
+        move || {
+            let left = dirty();
+            meter.set(at_first.saturating_sub(left), Some(at_first.max(left)));
+            std::future::ready(())
+        }
+    };
+    let work = async move {
+        let limit = request.timeout.as_duration();
+        let flushes = volumes.iter().map(|served| served.upkeep.flush(limit));
+        let (mut dirty, mut repairs) = (0, 0);
+        for flushed in futures::future::join_all(flushes).await {
+            let flushed = flushed.map_err(Refusal::failed)?;
+            dirty += flushed.left_dirty_bytes;
+            repairs += flushed.left_repairs;
+        }
+        Ok(Json(json!({ "dirty_bytes": dirty, "repairs": repairs })))
+    };
+    let clock = node.environment.clock.clone();
+    streamed(&headers, meter, clock.clone(), sampled(work, sample, clock)).await
 }
 
 /// Verifies fragments of all blocks, or a sample of them.
-pub(super) async fn scrub(State(node): State<Arc<Node>>, Json(request): Json<ScrubRequest>) -> Answer {
-    let (mut blocks, mut good, mut missing, mut bad, mut unreachable) = (0, 0, 0, 0, 0);
-    for served in chosen(&node, request.volume.as_deref())? {
-        let report = served.upkeep.scrubber.once(request.sample, 0).await.map_err(Refusal::failed)?;
-        blocks += report.blocks;
-        good += report.good;
-        missing += report.missing;
-        bad += report.bad;
-        unreachable += report.unreachable;
-    }
-    Ok(Json(json!({
-        "blocks": blocks, "good": good, "missing": missing, "bad": bad, "unreachable": unreachable,
-    })))
+pub(super) async fn scrub(
+    State(node): State<Arc<Node>>,
+    headers: HeaderMap,
+    Json(request): Json<ScrubRequest>,
+) -> Response {
+    let volumes = match chosen(&node, request.volume.as_deref()) {
+        Ok(volumes) => volumes,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let meter = Meter::new("blocks");
+    let (clock, watched) = (node.environment.clock.clone(), volumes.clone());
+    let checked = move || watched.iter().map(|served| served.upkeep.scrubber.checked()).sum::<u64>();
+    let before = checked();
+    let sample = {
+        let meter = meter.clone();
+        move || {
+            meter.progress(checked().saturating_sub(before));
+            std::future::ready(())
+        }
+    };
+    let (counted, percent, is_watched) = (meter.clone(), u64::from(request.sample), wants_lines(&headers));
+    let work = async move {
+        if is_watched {
+            let mut total = 0;
+            for served in &volumes {
+                total += node.count_blocks(served).await.map_err(Refusal::failed)?;
+            }
+            counted.expect(total * percent / 100);
+        }
+        let (mut blocks, mut good, mut missing, mut bad, mut unreachable) = (0, 0, 0, 0, 0);
+        for served in &volumes {
+            let report = served.upkeep.scrubber.once(request.sample, 0).await.map_err(Refusal::failed)?;
+            blocks += report.blocks;
+            good += report.good;
+            missing += report.missing;
+            bad += report.bad;
+            unreachable += report.unreachable;
+        }
+        Ok(Json(json!({
+            "blocks": blocks, "good": good, "missing": missing, "bad": bad, "unreachable": unreachable,
+        })))
+    };
+    streamed(&headers, meter, clock.clone(), sampled(work, sample, clock)).await
 }
 
 /// Rewrites what is in the repair queue.
-pub(super) async fn repair(State(node): State<Arc<Node>>) -> Answer {
-    let (mut fragments, mut blocks, mut left, mut unreadable) = (0, 0, 0, 0);
+pub(super) async fn repair(State(node): State<Arc<Node>>, headers: HeaderMap) -> Response {
+    let meter = Meter::new("blocks");
+    let clock = node.environment.clock.clone();
+    let at_first = queued(&node).await;
+    let sample = {
+        let (node, meter) = (node.clone(), meter.clone());
+        move || {
+            let (node, meter) = (node.clone(), meter.clone());
+            async move {
+                let left = queued(&node).await;
+                meter.set(at_first.saturating_sub(left), Some(at_first.max(left)));
+            }
+        }
+    };
+    let work = async move {
+        let (mut fragments, mut blocks, mut left, mut unreadable) = (0, 0, 0, 0);
+        for served in node.served() {
+            let report = served.upkeep.repairer.once().await.map_err(Refusal::failed)?;
+            fragments += report.fragments;
+            blocks += report.done;
+            left += report.left;
+            unreadable += report.unreadable;
+        }
+        Ok(Json(json!({ "fragments": fragments, "blocks": blocks, "left": left, "unreadable": unreadable })))
+    };
+    streamed(&headers, meter, clock.clone(), sampled(work, sample, clock)).await
+}
+
+/// Blocks in the repair queues, as far as they can be counted.
+async fn queued(node: &Node) -> u64 {
+    let mut count = 0;
     for served in node.served() {
-        let report = served.upkeep.repairer.once().await.map_err(Refusal::failed)?;
-        fragments += report.fragments;
-        blocks += report.done;
-        left += report.left;
-        unreadable += report.unreadable;
+        count += served.upkeep.queued_repairs().await.unwrap_or(0);
     }
-    Ok(Json(json!({ "fragments": fragments, "blocks": blocks, "left": left, "unreadable": unreadable })))
+    count
 }
 
 /// Deletes garbage that is due.

@@ -17,7 +17,7 @@ fn describe(node: &Node, served: &Served) -> Value {
         "name": volume.name(),
         "id": file_system::FileSystem::volume(&**volume).to_string(),
         "policy": policy.placement.scheme().to_string(),
-        "clouds": policy.placement.clouds().iter().map(|cloud| node.name_of(*cloud)).collect::<Vec<_>>(),
+        "clouds": policy.placement.clouds().iter().map(|cloud| node.clouds.name_of(*cloud)).collect::<Vec<_>>(),
         "block_size": policy.block_shift().bytes(),
         "tier": Tier::from(volume.tier()),
         "integrity_only": policy.protection.suite == seal::Suite::IntegrityOnly,
@@ -75,11 +75,12 @@ pub(super) async fn set(
         policy: changes.policy.unwrap_or_else(|| now.placement.scheme().to_string()),
         clouds: match changes.clouds {
             Some(clouds) => clouds,
-            None => now.placement.clouds().iter().map(|cloud| node.name_of(*cloud)).collect(),
+            None => now.placement.clouds().iter().map(|cloud| node.clouds.name_of(*cloud)).collect(),
         },
         block_size: changes.block_size.unwrap_or_else(|| ByteSize::from_bytes(now.block_shift().bytes())),
         tier: changes.tier.unwrap_or_else(|| served.volume.tier().into()),
         integrity_only: now.protection.suite == seal::Suite::IntegrityOnly,
+        export: Default::default(),
     };
     let policy = node.policy(&wanted).map_err(Refusal::bad)?;
     node.volumes.set_policy(&name, policy).await.map_err(Refusal::failed)?;

@@ -55,9 +55,10 @@ fn line_at(text: &str, offset: usize) -> usize {
 pub(super) fn line_of_key(text: &str, key: &str) -> usize {
     let (table, field) = key.rsplit_once('.').unwrap_or((key, ""));
     let (header, nth) = match table.split_once('[') {
-        Some((name, index)) => {
-            (format!("[[{name}]]"), index.trim_end_matches(']').parse::<usize>().unwrap_or(0))
-        }
+        Some((name, index)) => (
+            format!("[[{name}]]"),
+            index.split(']').next().and_then(|index| index.parse::<usize>().ok()).unwrap_or(0),
+        ),
         None => (format!("[{table}]"), 0),
     };
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));

@@ -26,6 +26,7 @@ fn bad_values_name_their_line_and_key() {
         ("[nfs]\nlease = '1s'", "k.toml:2: nfs.lease: 1s is not between"),
         ("[admin]\nlisten = '0.0.0.0:9460'", "k.toml:2: admin.listen: "),
         ("[gateway]\nid = 0", "k.toml:2: gateway.id: "),
+        ("[log]\nlevel = 'loud'", "k.toml:2: log.level: "),
         ("[[cloud]]\nname = 'a b'\nurl = 'dir:x'", "k.toml:2: cloud[0].name: "),
         ("[[cloud]]\nname = 'a'\nurl = 'ftp:x'", "k.toml:3: cloud[0].url: "),
         ("[[volume]]\nname = 'v'", "k.toml:1: volume[0].policy: rs:2+1 needs 3 clouds, there are 0"),
@@ -68,7 +69,28 @@ fn paths_are_relative_to_the_file() {
 #[test]
 fn the_schema_names_every_section() {
     let schema = schema();
-    for section in ["gateway", "nfs", "admin", "cache", "meta", "upkeep", "cloud", "volume"] {
+    for section in ["gateway", "nfs", "admin", "cache", "meta", "upkeep", "log", "cloud", "volume"] {
         assert!(schema["properties"].get(section).is_some(), "{section}");
+    }
+}
+
+#[test]
+fn exports_are_checked_and_described() {
+    let volume = |export: &str| {
+        format!("{CLOUDS}[[volume]]\nname = 'v'\npolicy = 'replicas:2'\nexport = {{ {export} }}\n")
+    };
+    let good =
+        volume("squash = 'root', anonuid = 99, anongid = 98, read_only = true, networks = ['10.1.0.0/16']");
+    let config = Config::parse(&good, Path::new("k.toml")).unwrap();
+    let options = config.volumes[0].export.options().unwrap();
+    assert_eq!(options.squash, nfs4_server::Squash::Root);
+    assert_eq!((options.anonymous_uid, options.anonymous_gid, options.read_only), (99, 98, true));
+    assert_eq!(options.networks, ["10.1.0.0/16".parse().unwrap()]);
+    assert_eq!(ExportConfig::default().options().unwrap(), nfs4_server::ExportOptions::default());
+    assert!(problem(&volume("networks = ['10.1.0.1/16']")).starts_with("k.toml:10: volume[0].export: "));
+    assert!(problem(&volume("readonly = true")).ends_with("did you mean `read_only`?"));
+    let schema = schema().to_string();
+    for key in ["squash", "anonuid", "anongid", "read_only", "networks"] {
+        assert!(schema.contains(&format!("\"{key}\"")), "{key}");
     }
 }

@@ -21,7 +21,7 @@ async fn one_cloud_that_refuses_writes_leaves_a_debt_that_repair_pays() {
             assert_eq!(world.repair(&id, &[1]).await.unwrap().repaired, [1]);
             assert_eq!(world.faulty(&id).await, NONE);
         }
-        assert!(!world.store.clouds[&CloudId(11)].health().is_sick(Direction::Write));
+        assert!(!world.store.clouds.get(&CloudId(11)).unwrap().health().is_sick(Direction::Write));
         let id = BlockIdentity { version: Version(21), ..identity() };
         assert_eq!(world.put(&id, &content(21)).await.unwrap().missing, NONE, "well again");
     }

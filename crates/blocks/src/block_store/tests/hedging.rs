@@ -50,7 +50,7 @@ async fn the_losers_of_a_hedge_are_cancelled_and_rank_lower_afterwards() {
     world.prefer(0).await;
     world.clouds[0].set(Side::Reads, CloudFault::Hang);
     world.get(&identity()).await.unwrap();
-    let health = world.store.clouds[&CloudId(10)].health().snapshot();
+    let health = world.store.clouds.get(&CloudId(10)).unwrap().health().snapshot();
     let (name, counts) = &health.operations[1];
     assert_eq!((*name, counts.cancelled, health.read.in_flight), ("get", 1, 0));
     // From now on the other cloud is asked first, and no hedge is needed.
@@ -132,7 +132,7 @@ async fn a_sick_cloud_is_avoided_without_a_wait_and_used_again_when_it_has_recov
     world.fill(&identity(), &content(1)).await;
     world.prefer(0).await;
     world.clouds[0].set(Side::Reads, CloudFault::Hang);
-    let health = world.store.clouds[&CloudId(10)].health().clone();
+    let health = world.store.clouds.get(&CloudId(10)).unwrap().health().clone();
     // Checks, unlike reads, wait for the time-outs.
     let id = identity();
     futures::future::join_all((0..5).map(|_| world.faulty(&id))).await;

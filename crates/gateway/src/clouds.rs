@@ -1,0 +1,342 @@
+//! The clouds of a gateway: which there are, and in which of them the fragments of a number lie.
+//!
+//! Policies of files name clouds by number. A number begins in the cloud that it was made for; draining moves it, with
+//! all its fragments, to another cloud, and the policies stay as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::{BlockStore, CloudId};
+use bytes::Bytes;
+use cloud::dir::Marker;
+use cloud::{CloudError, CloudUrl, Connection, Direction, ObjectName, Options, PutMode, TimeoutPolicy};
+use environment::Environment;
+use meta::MetaStore;
+use parking_lot::RwLock;
+use seal::KeyFile;
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use crate::config::CloudConfig;
+use crate::node_rows::{CloudRows, Place};
+use crate::{StartError, config_file::ConfigFile};
+
+/// Bytes of a probe.
+pub(crate) const PROBE: usize = 64 << 10;
+/// How often clouds that are down are looked at; the probes themselves come at growing intervals.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// The clouds and what is where.
+pub(crate) struct Clouds {
+    environment: Environment,
+    markers: Markers,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    configured: Vec<CloudConfig>,
+    connections: BTreeMap<String, Connection>,
+    places: BTreeMap<CloudId, Place>,
+}
+
+/// The key that makes the markers of clouds from their names.
+struct Markers(Zeroizing<[u8; 32]>);
+
+impl Markers {
+    fn of(&self, cloud: &str, known: bool) -> Marker {
+        let hash = blake3::keyed_hash(&self.0, cloud.as_bytes());
+        Marker { id: std::array::from_fn(|at| hash.as_bytes()[at]), known }
+    }
+}
+
+/// What a probe measured.
+pub(crate) struct Probed {
+    pub write: Duration,
+    pub read: Duration,
+    pub delete: Duration,
+}
+
+impl Clouds {
+    /// Connects all configured clouds and finds out what is where.
+    ///
+    /// # Errors
+    /// A cloud that has not been used before cannot be used, one is another than it should be, or not one of them can be
+    /// used.
+    pub async fn open(
+        configured: &[CloudConfig],
+        environment: &Environment,
+        key: &KeyFile,
+        store: &dyn MetaStore,
+    ) -> Result<Clouds, StartError> {
+        let mut rows = CloudRows::load(store).await.map_err(StartError::configuration)?;
+        let markers = Markers(key.shared_secret("cloud markers"));
+        let opened = configured.iter().map(|cloud| {
+            let known = rows.is_known(&cloud.name);
+            connect(environment, cloud, markers.of(&cloud.name, known))
+        });
+        let opened: Result<Vec<(Connection, Option<CloudError>)>, StartError> =
+            futures::future::join_all(opened).await.into_iter().collect();
+        let opened = opened?;
+        let unusable: Vec<String> =
+            opened.iter().filter_map(|(_, down)| Some(down.as_ref()?.to_string())).collect();
+        if !opened.is_empty() && unusable.len() == opened.len() {
+            let causes = unusable.join("; ");
+            return Err(StartError::Configuration(format!("none of the clouds can be used: {causes}")));
+        }
+        for (connection, down) in &opened {
+            if let Some(cause) = down {
+                let name = connection.name();
+                tracing::error!(cloud = %name, %cause, "the cloud is down; going on without it until it is back");
+                connection.health().report_down(&cause.to_string());
+            }
+        }
+        let wanted = configured.iter().filter(|cloud| !cloud.drained).map(|cloud| cloud.name.clone());
+        rows.number(store, wanted).await.map_err(StartError::configuration)?;
+        let names = configured.iter().map(|cloud| cloud.name.clone());
+        let state = State {
+            configured: configured.to_vec(),
+            connections: names.zip(opened.into_iter().map(|(connection, _)| connection)).collect(),
+            places: rows.places(),
+        };
+        Ok(Clouds { environment: environment.clone(), markers, state: RwLock::new(state) })
+    }
+
+    /// The connection of every number whose cloud is configured.
+    pub fn numbered(&self) -> Vec<(CloudId, Connection)> {
+        let state = self.state.read();
+        state.places.iter().filter_map(|(id, place)| Some((*id, state.connection_of(place)?))).collect()
+    }
+
+    /// All clouds, as configured.
+    pub fn configured(&self) -> Vec<CloudConfig> {
+        self.state.read().configured.clone()
+    }
+
+    /// The configuration and the connection of a cloud.
+    pub fn get(&self, name: &str) -> Option<(CloudConfig, Connection)> {
+        let state = self.state.read();
+        let config = state.configured.iter().find(|cloud| cloud.name == name)?.clone();
+        Some((config, state.connections.get(name)?.clone()))
+    }
+
+    /// All connections, by name.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.state.read().connections.values().cloned().collect()
+    }
+
+    /// The cloud that a number is in, or on its way to.
+    pub fn name_of(&self, cloud: CloudId) -> String {
+        self.state.read().places.get(&cloud).map_or_else(|| cloud.to_string(), |place| place.to.clone())
+    }
+
+    /// The number that new files use for a cloud.
+    ///
+    /// # Errors
+    /// There is no such cloud, or it takes no new fragments.
+    pub fn number_for_new_files(&self, name: &str) -> Result<CloudId, String> {
+        let state = self.state.read();
+        match state.configured.iter().find(|cloud| cloud.name == name) {
+            None => return Err(format!("there is no cloud {name:?}")),
+            Some(cloud) if cloud.drained => {
+                return Err(format!("the cloud {name:?} is drained: nothing new goes there"));
+            }
+            Some(_) => {}
+        }
+        let found = state.places.iter().find(|(_, place)| place.to == name);
+        found
+            .map(|(id, _)| *id)
+            .ok_or_else(|| format!("the cloud {name:?} has no number; restart the gateway"))
+    }
+
+    /// Clouds that take new files, in the order of the configuration.
+    pub fn for_new_files(&self) -> Vec<String> {
+        let state = self.state.read();
+        state.configured.iter().filter(|cloud| !cloud.drained).map(|cloud| cloud.name.clone()).collect()
+    }
+
+    /// The numbers that are in a cloud, or on their way out of it.
+    pub fn numbers_in(&self, name: &str) -> BTreeSet<CloudId> {
+        let state = self.state.read();
+        let here = |place: &Place| place.from.as_deref().unwrap_or(&place.to) == name;
+        state.places.iter().filter(|(_, place)| here(place)).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether anything is on its way to a cloud, or lies there.
+    pub fn is_place(&self, name: &str, used: &BTreeSet<CloudId>) -> bool {
+        let state = self.state.read();
+        let here = |place: &Place| place.to == name || place.from.as_deref() == Some(name);
+        used.iter().any(|id| state.places.get(id).is_some_and(here))
+    }
+
+    /// What is on its way, as (from, to).
+    pub fn moves(&self) -> BTreeSet<(String, String)> {
+        let state = self.state.read();
+        state.places.values().filter_map(|place| Some((place.from.clone()?, place.to.clone()))).collect()
+    }
+
+    /// Puts numbers in another place, durably, and has blocks found there.
+    pub async fn place(
+        &self,
+        store: &dyn MetaStore,
+        blocks: &BlockStore,
+        numbers: &BTreeSet<CloudId>,
+        place: &Place,
+    ) -> Result<(), meta::MetaError> {
+        CloudRows::place(store, numbers, place).await?;
+        let mut state = self.state.write();
+        for id in numbers {
+            state.places.insert(*id, place.clone());
+            blocks.clouds().set(*id, state.connection_of(place));
+        }
+        Ok(())
+    }
+
+    /// Tries a new cloud, gives it a number, writes it into the configuration, and uses it from now on.
+    pub async fn add(
+        &self,
+        cloud: CloudConfig,
+        file: &ConfigFile,
+        store: &dyn MetaStore,
+        blocks: &BlockStore,
+    ) -> Result<(), String> {
+        if self.get(&cloud.name).is_some() {
+            return Err(format!("there is already a cloud {:?}", cloud.name));
+        }
+        let mut resolved = cloud.clone();
+        file.resolve(&mut resolved);
+        let marker = self.markers.of(&cloud.name, false);
+        let (connection, down) =
+            connect(&self.environment, &resolved, marker).await.map_err(|cause| cause.to_string())?;
+        if let Some(cause) = down {
+            return Err(cause.to_string());
+        }
+        self.probe(&connection).await?;
+        let mut rows = CloudRows::load(store).await.map_err(|cause| cause.to_string())?;
+        file.add_cloud(&cloud)?;
+        rows.number(store, [cloud.name.clone()]).await.map_err(|cause| cause.to_string())?;
+        let mut state = self.state.write();
+        state.connections.insert(cloud.name.clone(), connection);
+        state.configured.push(resolved);
+        for (id, place) in rows.places() {
+            if state.places.insert(id, place.clone()).is_none() || place.to == cloud.name {
+                blocks.clouds().set(id, state.connection_of(&place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a cloud takes nothing new.
+    pub fn drained(&self, name: &str) {
+        let mut state = self.state.write();
+        if let Some(cloud) = state.configured.iter_mut().find(|cloud| cloud.name == name) {
+            cloud.drained = true;
+        }
+    }
+
+    /// Forgets a cloud that nothing refers to.
+    pub fn forget(&self, name: &str, blocks: &BlockStore) {
+        let mut state = self.state.write();
+        state.connections.remove(name);
+        state.configured.retain(|cloud| cloud.name != name);
+        for (id, _) in state.places.iter().filter(|(_, place)| place.to == name) {
+            blocks.clouds().set(*id, None);
+        }
+        state.places.retain(|_, place| place.to != name);
+    }
+
+    /// Writes, reads and deletes an object.
+    pub async fn probe(&self, connection: &Connection) -> Result<Probed, String> {
+        let mut probe = vec![0; PROBE];
+        self.environment.entropy.fill(&mut probe);
+        let probe = Bytes::from(probe);
+        let object = format!("probe-{:016x}", self.environment.entropy.next_u64());
+        let object = ObjectName::new(&object).map_err(|cause| cause.to_string())?;
+        let failed = |step: &'static str| move |cause: CloudError| format!("{step}: {cause}");
+        let clock = &self.environment.clock;
+        let start = clock.monotonic();
+        connection.put(&object, vec![probe.clone()], PutMode::Create).await.map_err(failed("write"))?;
+        let written = clock.monotonic();
+        let back = connection.get(&object, None).await;
+        let read = clock.monotonic();
+        connection.delete(&object).await.map_err(failed("delete"))?;
+        let deleted = clock.monotonic();
+        if back.map_err(failed("read"))? != probe {
+            let name = connection.name();
+            return Err(format!("the cloud {name:?} returned other bytes than it was given"));
+        }
+        Ok(Probed { write: written - start, read: read - written, delete: deleted - read })
+    }
+
+    /// Looks whether clouds that are down are back, until `stop`.
+    pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
+        let is_sick = |connection: &Connection| {
+            let health = connection.health();
+            health.is_sick(Direction::Read) || health.is_sick(Direction::Write)
+        };
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.environment.clock.sleep(WATCH) => {}
+            }
+            let probes = self.connections().into_iter().filter(|connection| {
+                let health = connection.health();
+                is_sick(connection)
+                    && [Direction::Read, Direction::Write]
+                        .into_iter()
+                        .any(|direction| health.is_sick(direction) && health.admits(direction))
+            });
+            let clouds = &self;
+            let probes = probes.map(|connection| async move {
+                if clouds.probe(&connection).await.is_ok() && !is_sick(&connection) {
+                    tracing::warn!(cloud = %connection.name(), "the cloud is back");
+                }
+            });
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = futures::future::join_all(probes) => {}
+            }
+        }
+    }
+}
+
+impl State {
+    fn connection_of(&self, place: &Place) -> Option<Connection> {
+        let to = self.connections.get(&place.to)?;
+        match &place.from {
+            None => Some(to.clone()),
+            Some(from) => Some(Connection::moving(self.connections.get(from)?, to)),
+        }
+    }
+}
+
+/// Connects one cloud; also what is wrong with a known cloud that cannot be used until somebody does something.
+async fn connect(
+    environment: &Environment,
+    cloud: &CloudConfig,
+    marker: Marker,
+) -> Result<(Connection, Option<CloudError>), StartError> {
+    let wrong =
+        |cause: &dyn std::fmt::Display| StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name));
+    let url = CloudUrl::parse(&cloud.url).map_err(|cause| wrong(&cause))?;
+    let options = Options {
+        concurrent: cloud.concurrency,
+        timeouts: TimeoutPolicy { base: cloud.timeout.as_duration(), ..TimeoutPolicy::default() },
+        marker: Some(marker),
+        ..Options::default()
+    };
+    let connection = Connection::open(environment, &cloud.name, &url, &options).await;
+    let connection = connection.map_err(|cause| wrong(&cause))?;
+    match connection.check().await {
+        Ok(()) => Ok((connection, None)),
+        // A provider that is down must not keep the gateway down.
+        Err(cause) if cause.kind().is_retryable() => {
+            tracing::warn!(cloud = %cloud.name, %cause, "does not answer; going on without it");
+            Ok((connection, None))
+        }
+        // Nor must a cloud that was lost; what has never worked is for a human.
+        Err(cause) if marker.known => Ok((connection, Some(cause))),
+        Err(cause) => Err(wrong(&cause)),
+    }
+}

@@ -1,0 +1,76 @@
+use nfs4_server::{ExportOptions, Network};
+use serde::{Deserialize, Serialize};
+
+use super::protection::{ExportTls, Sec, export_security, usual_sec};
+
+/// Whose requests are taken for the anonymous user's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Squash {
+    /// Those that name no user.
+    #[default]
+    None,
+    /// Also those of user 0; group 0 becomes the anonymous group.
+    Root,
+    /// Everybody's.
+    All,
+}
+
+/// How NFS clients see a volume. In force at every start, also for volumes that exist already.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExportConfig {
+    /// Whose requests are taken for the anonymous user's.
+    pub squash: Squash,
+    /// The anonymous user.
+    pub anonuid: u32,
+    /// The anonymous user's only group.
+    pub anongid: u32,
+    /// Whether clients may change nothing.
+    pub read_only: bool,
+    /// Where clients may come from, such as `10.1.0.0/16`, `fd00::/8` or one address. For all others the volume does
+    /// not exist. An address proves nothing about who has it: see docs/security.md.
+    pub networks: Vec<String>,
+    /// How clients may say who makes a request, best first.
+    pub sec: Vec<Sec>,
+    /// What is demanded of connections.
+    pub tls: ExportTls,
+}
+
+impl Default for ExportConfig {
+    fn default() -> ExportConfig {
+        let ExportOptions { anonymous_uid, anonymous_gid, read_only, networks, .. } =
+            ExportOptions::default();
+        ExportConfig {
+            squash: Squash::None,
+            anonuid: anonymous_uid,
+            anongid: anonymous_gid,
+            read_only,
+            networks: networks.iter().map(Network::to_string).collect(),
+            sec: usual_sec(),
+            tls: ExportTls::default(),
+        }
+    }
+}
+
+impl ExportConfig {
+    /// As the server takes it.
+    ///
+    /// # Errors
+    /// What is wrong with a network, or with what is demanded.
+    pub fn options(&self) -> Result<ExportOptions, String> {
+        let networks = self.networks.iter().map(|network| network.parse::<Network>());
+        Ok(ExportOptions {
+            squash: match self.squash {
+                Squash::None => nfs4_server::Squash::None,
+                Squash::Root => nfs4_server::Squash::Root,
+                Squash::All => nfs4_server::Squash::All,
+            },
+            anonymous_uid: self.anonuid,
+            anonymous_gid: self.anongid,
+            read_only: self.read_only,
+            networks: networks.collect::<Result<_, _>>().map_err(|cause| cause.to_string())?,
+            security: export_security(&self.sec, self.tls)?,
+        })
+    }
+}

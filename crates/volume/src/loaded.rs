@@ -1,0 +1,25 @@
+use bytes::Bytes;
+use ids::Timestamp;
+use meta::{MetaStore, Mode, Priority};
+
+use crate::VolumeError;
+use crate::keys;
+use crate::row::BadRow;
+
+/// To be called when the rows of a store have been loaded from a dump. Objects that were made after the dump are gone,
+/// but their numbers may still be in handles of clients and must not come back (`K9`): numbers go on where no gateway can
+/// have been by now, at 65,536 objects for every second since 1970.
+pub async fn after_load(store: &dyn MetaStore, now: Timestamp) -> Result<(), VolumeError> {
+    let mut transaction = store.begin(Mode::Optimistic).await?;
+    let next = match transaction.get(&keys::next_object()).await? {
+        Some(row) => u128::from_be_bytes(row[..].try_into().map_err(|_| VolumeError::Damaged {
+            what: "the object counter".into(),
+            cause: BadRow("a counter of the wrong length"),
+        })?),
+        None => 1,
+    };
+    let beyond = u128::try_from(now.seconds).unwrap_or(0) << 16;
+    let next = next.max(beyond);
+    transaction.put(keys::next_object(), Bytes::copy_from_slice(&next.to_be_bytes()));
+    Ok(transaction.commit(Priority::Client).await?.durable().await?)
+}

@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use cache::{BlockLoader, Sealing};
+use futures::stream::{StreamExt, iter};
+use ids::{BlockIndex, ObjectId};
+
+use crate::VolumeError;
+use crate::row::Special;
+use crate::volume::{Loader, Volume, is_superseded};
+
+/// Blocks fetched at the same time.
+const PARALLEL: usize = 8;
+
+/// What was brought into the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Warmed {
+    /// Blocks that the clouds were asked for.
+    pub fetched: u64,
+    /// Blocks that the file has.
+    pub blocks: u64,
+    /// Where to go on; `None` at the end of the file.
+    pub next: Option<BlockIndex>,
+}
+
+impl Volume {
+    /// Brings up to `limit` blocks of a file, from `first` on, into the cache unless they are there (`kurma cache warm`).
+    /// `None`: there is no such regular file.
+    pub async fn warm(
+        &self,
+        object: ObjectId,
+        first: BlockIndex,
+        limit: u64,
+    ) -> Result<Option<Warmed>, VolumeError> {
+        let inner = &self.inner;
+        let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
+        let Some(file) = inner.file_rows(&mut *transaction, object).await? else { return Ok(None) };
+        let Special::File { shift, .. } = file.inode.special else { return Ok(None) };
+        let blocks = shift.blocks_in(file.inode.attributes.size);
+        let end = blocks.min(first.0.saturating_add(limit));
+        let mut cold = Vec::new();
+        for block in (first.0..end).map(BlockIndex) {
+            let Some(entry) = inner.block_entry(&mut *transaction, object, block).await? else { continue };
+            let sealing = Sealing { version: entry.version, seal: entry.seal };
+            if entry.is_stored() && !inner.node.cache.has(inner.file_key(object), block, sealing) {
+                cold.push((block, sealing));
+            }
+        }
+        drop(transaction);
+        let fetched = cold.len() as u64;
+        let loader: Arc<dyn BlockLoader> = Arc::new(Loader { volume: self.clone() });
+        let fetch = |(block, sealing)| {
+            let loader = loader.clone();
+            async move { inner.node.cache.warm(inner.file_key(object), shift, block, sealing, &loader).await }
+        };
+        let mut fetches = iter(cold).map(fetch).buffer_unordered(PARALLEL);
+        while let Some(done) = fetches.next().await {
+            match done {
+                // Overwritten meanwhile: what is there now was written here, and is as warm as it gets.
+                Err(cache::CacheError::Load { cause, .. }) if is_superseded(&cause) => {}
+                done => done.map_err(VolumeError::Cache)?,
+            }
+        }
+        Ok(Some(Warmed { fetched, blocks, next: (end < blocks).then_some(BlockIndex(end)) }))
+    }
+
+    /// Forgets the clean blocks of a file (`kurma cache evict`).
+    pub fn evict(&self, object: ObjectId) {
+        self.inner.node.cache.evict(self.inner.file_key(object));
+    }
+}
