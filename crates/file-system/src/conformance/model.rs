@@ -79,6 +79,7 @@ pub async fn compare(subject: &mut dyn Subject, clock: &Arc<ManualClock>, steps:
         subject: Side::new(subject.file_system()).await,
         directories: vec![0],
         holds: Vec::new(),
+        begun: 1,
         log: Vec::new(),
     };
     pair.open_the_root(clock).await;
@@ -112,7 +113,10 @@ struct Pair {
     subject: Side,
     /// Numbers of objects that are directories.
     directories: Vec<usize>,
-    holds: Vec<(OpenReference, OpenReference)>,
+    /// With the numbers of the objects that are held.
+    holds: Vec<(usize, OpenReference, OpenReference)>,
+    /// Objects that were there when the transaction began.
+    begun: usize,
     log: Vec<String>,
 }
 
@@ -199,6 +203,7 @@ impl Pair {
         for side in [&mut self.model, &mut self.subject] {
             side.tx = Some(side.fs.begin(&caller(number), mode).await.unwrap());
         }
+        self.begun = self.model.objects.len();
         self.log.push(format!("begin as user {} {mode:?}", caller(number).uid));
     }
 
@@ -216,6 +221,12 @@ impl Pair {
     async fn roll_back(&mut self, number: u16) {
         self.log.push("roll back".to_owned());
         (self.model.tx, self.subject.tx) = (None, None);
+        // What was made never was. Another object may get its id: that of an exclusive transaction's own reserve.
+        let begun = self.begun;
+        self.holds.retain(|(object, ..)| *object < begun);
+        self.directories.retain(|object| *object < begun);
+        self.model.forget(begun);
+        self.subject.forget(begun);
         self.begin(number).await;
     }
 
@@ -231,7 +242,7 @@ impl Pair {
         let object = self.pick(number, false);
         self.log.push(format!("hold {object}"));
         let hold = |side: &Side| side.fs.reference(side.objects[object]);
-        self.holds.push((hold(&self.model), hold(&self.subject)));
+        self.holds.push((object, hold(&self.model), hold(&self.subject)));
     }
 
     async fn operate(&mut self, kind: u16, step: &[u16; 6]) {
@@ -258,6 +269,13 @@ impl Side {
         let tx = fs.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
         let root = tx.root();
         Side { fs, tx: Some(tx), objects: vec![root], numbers: HashMap::from([(root, 0)]), cookies: vec![0] }
+    }
+
+    /// Forgets the objects from this number on.
+    fn forget(&mut self, first: usize) {
+        for file in self.objects.drain(first..) {
+            self.numbers.remove(&file);
+        }
     }
 
     fn tx(&mut self) -> &mut Box<dyn Transaction> {

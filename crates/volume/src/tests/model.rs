@@ -38,11 +38,14 @@ impl Subject for Unquiet {
         node.check().await;
         // Commits become durable in order: what was only visible survives a crash now.
         node.volume.save_usage(false).await.unwrap();
-        self.node = Some(match how & 48 {
+        let node = match how & 48 {
             16 => node.restart().await,
             32 => node.crash().await,
             _ => node,
-        });
+        };
+        // Nobody comes back for a file without a name.
+        node.volume.end_of_claims();
+        self.node = Some(node);
     }
 }
 

@@ -64,7 +64,7 @@ impl VolumeTransaction {
     }
 
     /// Takes leave to make so many bytes dirty.
-    async fn admit(&mut self, bytes: u64) -> FsResult<()> {
+    pub(super) async fn admit(&mut self, bytes: u64) -> FsResult<()> {
         let (cache, volume) = (&self.volume.node.cache, self.volume.id);
         match &mut self.admission {
             Some(admission) => admission.grow(bytes),

@@ -132,6 +132,19 @@ impl VolumeTransaction {
         if range.is_empty() {
             return Ok(());
         }
+        // Beyond the end of the file nothing of a block counts.
+        let last =
+            if range.end == old.size { shift.blocks_in(range.end) } else { shift.index_of(range.end).0 };
+        let whole = BlockIndex(shift.blocks_in(range.start))..BlockIndex(last);
+        let inside = shift.start_of(whole.start)..shift.start_of(whole.end);
+        let edges = match whole.start < whole.end {
+            true => [range.start..inside.start, inside.end.min(range.end)..range.end],
+            false => [range.clone(), 0..0],
+        };
+        if edges.iter().any(|edge| !edge.is_empty()) {
+            // Zeros take no room in the journal worth speaking of, but books must be kept of them.
+            self.admit(0).await?;
+        }
         let mut new = attribute_rules::punched(&old, &caller, now);
         new.space_used = match range == (0..old.size) {
             true => 0,
@@ -142,48 +155,33 @@ impl VolumeTransaction {
                 old.space_used.saturating_sub(freed).max(old.space_used.min(1))
             }
         };
-        // Beyond the end of the file nothing of a block counts.
-        let last =
-            if range.end == old.size { shift.blocks_in(range.end) } else { shift.index_of(range.end).0 };
-        let whole = BlockIndex(shift.blocks_in(range.start))..BlockIndex(last);
-        let edges = match whole.start < whole.end {
-            true => {
-                let inside = shift.start_of(whole.start)..shift.start_of(whole.end);
-                self.punch_map(object, whole).await?;
-                self.meta.touch(&self.volume.keys.cut(object));
-                let op = DataOp::Discard {
-                    file: self.volume.file_key(object),
-                    offset: inside.start,
-                    length: inside.end - inside.start,
-                };
-                self.attach(op);
-                [range.start..inside.start, inside.end.min(range.end)..range.end]
-            }
-            false => [range.clone(), 0..0],
-        };
+        let mut blank = Vec::new();
         for edge in edges {
-            self.blank(object, shift, edge).await?;
+            blank.extend(self.data_in(object, shift, edge).await?.iter());
         }
+        if whole.start < whole.end {
+            self.punch_map(object, whole).await?;
+            self.meta.touch(&self.volume.keys.cut(object));
+            let file = self.volume.file_key(object);
+            let (offset, length) = (inside.start, inside.end - inside.start);
+            self.attach(DataOp::Discard { file, offset, length });
+        }
+        blank.into_iter().for_each(|part| self.blank(object, shift, part));
         self.unsaved.entry(object).or_default().blank(range);
         self.set(object, new)?;
         self.written.insert(object);
         Ok(())
     }
 
-    /// Writes zeros over parts of at most two blocks, unless they are holes.
-    async fn blank(&mut self, object: ObjectId, shift: BlockShift, range: Range<u64>) -> FsResult<()> {
-        debug_assert!(range.end - range.start <= 2 * MAX_ZERO);
+    /// Writes zeros.
+    fn blank(&mut self, object: ObjectId, shift: BlockShift, range: Range<u64>) {
         let file = self.volume.file_key(object);
-        let data = self.data_in(object, shift, range).await?;
-        for part in data.iter() {
-            let mut offset = part.start;
-            while offset < part.end {
-                let length = (part.end - offset).min(MAX_ZERO);
-                self.attach(DataOp::Zero { file, shift, offset, length });
-                offset += length;
-            }
+        let mut offset = range.start;
+        while offset < range.end {
+            let length = (range.end - offset).min(MAX_ZERO);
+            self.attach(DataOp::Zero { file, shift, offset, length });
+            offset += length;
         }
-        Ok(())
     }
 
     async fn data_bytes(&mut self, object: ObjectId, shift: BlockShift, range: Range<u64>) -> FsResult<u64> {
