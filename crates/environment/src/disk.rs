@@ -113,7 +113,7 @@ fn make_directories(
         make_directories(parent, is_there, make, sync)?;
     }
     match make(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !is_there(path) => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !is_there(path) => Err(error),
         _ => sync(parent),
     }
 }

@@ -109,8 +109,7 @@ impl Shared {
     /// Admits those who wait, highest priority first and then oldest first, as far as there is space.
     pub(crate) fn grant(self: &Arc<Self>, state: &mut State) {
         for priority in PRIORITIES {
-            loop {
-                let Some(waiter) = state.space.queue(priority).front() else { break };
+            while let Some(waiter) = state.space.queue(priority).front() {
                 let bytes = waiter.bytes;
                 if waiter.granted.is_closed() {
                     state.space.queue(priority).pop_front();

@@ -290,7 +290,7 @@ async fn a_full_disk_makes_writers_wait_and_stops_nothing() {
             }
         }
     });
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    disk.environment().clock.sleep(Duration::from_secs(60)).await;
     assert!(!writer.is_finished() && journal.failed().is_none() && journal.usage().disk_full);
     let files = disk.files();
     assert_eq!(files.len(), 1, "what could not be filled is removed");

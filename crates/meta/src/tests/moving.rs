@@ -118,7 +118,7 @@ impl Node {
 
 fn content(name: u8, number: u32, length: usize) -> Bytes {
     (0..length as u32)
-        .map(|at| (at / 7 ^ number.wrapping_mul(31) ^ u32::from(name)) as u8)
+        .map(|at| ((at / 7) ^ number.wrapping_mul(31) ^ u32::from(name)) as u8)
         .collect::<Vec<_>>()
         .into()
 }
