@@ -7,13 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use nfs4::bits::{open_result, share_access, share_deny};
 use nfs4::{
-    Attribute, Bitmap, CompoundRes, CreateType, Fattr, LockType, NfsArgOp, NfsResOp, NfsStatus, OpCode,
-    OpenArgs, OpenClaim, OpenConfirmArgs, OpenDelegation, OpenHow, Outcome, ReleaseLockOwnerArgs, RenewArgs,
-    SecInfoArgs, StableHow, StateId,
+    Attribute, Bitmap, CompoundArgs, CompoundRes, CreateType, Fattr, LockType, NfsArgOp, NfsResOp, NfsStatus,
+    OpCode, OpenArgs, OpenClaim, OpenConfirmArgs, OpenDelegation, OpenHow, Outcome, ReleaseLockOwnerArgs,
+    RenewArgs, SecInfoArgs, StableHow, StateId,
 };
 use nfs4_client::operations::{
     create, get_attributes, open, owner, put_handle, read, read_directory, remove, unchecked, write,
 };
+use proptest::prelude::*;
 
 use crate::harness::{LEASE, World, outcome, status, statuses};
 use old::{Old, words};
@@ -179,7 +180,7 @@ async fn a_client_that_went_silent_loses_to_who_wants_it_and_is_told_so() {
     let half = LEASE / 2 + Duration::from_secs(1);
     world.clock.advance(half);
     let renewed = renew(&old);
-    assert_eq!(old.status(&[renewed.clone()]).await, NfsStatus::Ok);
+    assert_eq!(old.status(std::slice::from_ref(&renewed)).await, NfsStatus::Ok);
     world.clock.advance(half);
     let session = running.client("new").await;
     let wanted = [put_handle(&root), open("f", share_access::READ, unchecked(0o666), owner("o"))];
@@ -366,4 +367,69 @@ async fn errors_are_those_of_this_version() {
         assert_eq!(old.status(&[put_handle(&file), read(id, 0, 1)]).await, expected, "{id:?}");
     }
     running.stop().await;
+}
+
+/// Whatever arrives is answered, and what it left behind is gone with the client.
+#[test]
+fn any_words_get_an_answer_and_leave_nothing_that_outlives_the_client() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (running, session, mut old, good) = runtime.block_on(async {
+        let world = World::new().await;
+        let running = world.start().await;
+        let session = running.client("new").await;
+        let mut old = Old::connect(&running, "old").await;
+        let root = old.home().await;
+        let (file, id) = old.make(&root, "f").await;
+        let (open, close) = (old.open_args("g", share_access::BOTH, 0), old.close_op(id));
+        let lock = old.lock_op(id, "l", false);
+        let good = vec![
+            renew(&old),
+            put_handle(&root),
+            NfsArgOp::Open(open),
+            put_handle(&file),
+            lock,
+            read(id, 0, 9),
+            close,
+            NfsArgOp::ReleaseLockOwner(ReleaseLockOwnerArgs { owner: old.owner("l") }),
+        ];
+        (running, session, old, xdr::to_bytes(&CompoundArgs { tag: "".into(), minor_version: 0, ops: good }))
+    });
+    let send = |body: Vec<u8>| {
+        let timeout = Duration::from_secs(20);
+        let compound = onc_rpc::Procedure { program: nfs4::PROGRAM, version: nfs4::VERSION, number: 1 };
+        let call = session.peer().call(compound, &onc_rpc::Credential::None, vec![body.into()], timeout);
+        match runtime.block_on(call) {
+            Ok(reply) => {
+                xdr::from_bytes::<CompoundRes>(reply).expect("the reply is well-formed").results.len()
+            }
+            Err(onc_rpc::RpcError::GarbageArguments) => 0,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(send(good.to_vec()), 5, "the lock takes the owner's number that CLOSE was to have");
+    let word = prop_oneof![3 => 0..45u32, 1 => Just(u32::MAX), 1 => any::<u32>()];
+    let changes = prop::collection::vec((3..good.len() / 4, word.clone()), 0..4);
+    let strategy = (prop::collection::vec(word, 0..40), changes, 12..good.len());
+    proptest::test_runner::TestRunner::default()
+        .run(&strategy, |(words, changes, cut)| {
+            let mut noise = vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, words.len().min(9) as u8];
+            words.iter().for_each(|word| noise.extend(word.to_be_bytes()));
+            send(noise);
+            let mut changed = good.to_vec();
+            for (at, word) in changes {
+                changed[at * 4..at * 4 + 4].copy_from_slice(&word.to_be_bytes());
+            }
+            send(changed.clone());
+            changed.truncate(cut & !3);
+            send(changed);
+            Ok(())
+        })
+        .unwrap();
+    runtime.block_on(async {
+        let again = old.set_client_id("old", 2).await.unwrap();
+        assert_eq!(old.status(&[NfsArgOp::SetClientIdConfirm(again)]).await, NfsStatus::Ok);
+        let census = running.server.metrics().census;
+        assert_eq!((census.opens, census.lock_owners), (0, 0));
+        running.stop().await;
+    });
 }

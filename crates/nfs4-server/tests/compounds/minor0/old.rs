@@ -93,7 +93,7 @@ impl Old {
         }
         call.put_u32(1);
         call.put_opaque(credential.into_bytes());
-        (call.put_u32(0), call.put_u32(0));
+        call.put_u64(0);
         call.put_raw(arguments);
         let call = call.into_bytes();
         self.stream.write_u32(0x8000_0000 | call.len() as u32).await.unwrap();
@@ -207,7 +207,7 @@ impl Old {
 pub fn words(words: &[u32]) -> Bytes {
     let mut out = Encoder::new();
     nfs4::Utf8String::from("raw").encode(&mut out);
-    (out.put_u32(0), out.put_u32(1));
+    out.put_u64(1);
     words.iter().for_each(|word| out.put_u32(*word));
     out.into_bytes()
 }
