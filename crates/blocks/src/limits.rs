@@ -16,10 +16,10 @@ pub struct Limits {
     pub spare: usize,
     /// Fragments beyond the needed ones without which a write fails, even after the longest wait; default 0.
     pub least_spare: usize,
-    /// How long a write with enough fragments waits for the rest, at least; twice the 95th percentile of the slow
-    /// clouds when that is longer. Default 2 s.
+    /// How long a write with `spare` fragments more than it needs waits for the rest, at least; twice the 95th
+    /// percentile of the slow clouds when that is longer. One with fewer waits twice as long. Default 2 s.
     pub straggler: Duration,
-    /// How long a write waits for the rest, at most, and as long as it has fewer than `spare`; default 10 s.
+    /// How long a write waits for the rest, at most; default 10 s.
     pub longest_straggler: Duration,
 }
 

@@ -16,8 +16,10 @@ pub struct UpkeepConfig {
     pub scrub_interval: Duration,
     /// Bytes a second that a periodic scrub fetches at most.
     pub scrub_rate: u64,
-    /// How often removed files are taken apart.
+    /// How often removed files are taken apart at the least.
     pub reap_interval: Duration,
+    /// How long after one that is known to be waiting.
+    pub reap_rest: Duration,
     /// The first pause after a failure; it doubles with each further one.
     pub first_pause: Duration,
     /// The longest pause.
@@ -34,6 +36,7 @@ impl Default for UpkeepConfig {
             scrub_interval: Duration::ZERO,
             scrub_rate: 8 << 20,
             reap_interval: Duration::from_secs(10),
+            reap_rest: Duration::from_millis(500),
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(60),
         }

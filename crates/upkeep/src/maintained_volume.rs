@@ -143,6 +143,11 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// What is left to repair of these rows; nothing removes the row.
     async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure>;
 
+    /// Returns when there may be something for [`MaintainedVolume::reap`], or never.
+    async fn orphans_waiting(&self) {
+        std::future::pending().await
+    }
+
     /// Returns when a fragment was put into the repair queue that had better be repaired at once: a read met it. A volume
     /// that does not tell is looked at in intervals.
     async fn repairs_waiting(&self) {

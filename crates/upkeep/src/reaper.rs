@@ -18,12 +18,19 @@ impl<V: MaintainedVolume + ?Sized> Reaper<V> {
         Reaper { volume, env, config }
     }
 
-    /// Works at intervals until `stop`.
+    /// Works when there is something to do, and at intervals, until `stop`.
     pub async fn run(&self, stop: &CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.env.clock.sleep(self.config.reap_interval) => {}
+                // Where one file was removed there will be more: they go together.
+                () = self.volume.orphans_waiting() => {
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        () = self.env.clock.sleep(self.config.reap_rest) => {}
+                    }
+                }
             }
             // Safe to drop anywhere: each step is a transaction.
             tokio::select! {

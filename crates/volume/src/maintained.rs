@@ -39,6 +39,10 @@ impl MaintainedVolume for Volume {
         Ok(Volume::repaired(self, rows).await?)
     }
 
+    async fn orphans_waiting(&self) {
+        Volume::orphans_waiting(self).await;
+    }
+
     async fn repairs_waiting(&self) {
         self.inner.repair_queued.notified().await;
     }

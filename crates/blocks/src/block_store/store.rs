@@ -114,10 +114,8 @@ impl BlockStore {
             if stored.len() >= least && !running.is_empty() {
                 let now = self.env.clock.monotonic();
                 let since = *since.get_or_insert(now);
-                let patience = match stored.len() >= enough {
-                    true => self.patience_with(target, &under_way),
-                    false => self.limits.longest_straggler,
-                };
+                let least = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
+                let patience = self.patience_with(target, &under_way, least);
                 alarm = self.env.clock.sleep((since + patience).saturating_sub(now));
             }
         }
@@ -125,11 +123,11 @@ impl BlockStore {
         (stored, faults)
     }
 
-    /// How long to wait for the last fragments.
-    fn patience_with(&self, target: &Target<'_>, under_way: &[u8]) -> Duration {
+    /// How long to wait for the last fragments: `least` or, with slow clouds, longer.
+    fn patience_with(&self, target: &Target<'_>, under_way: &[u8], least: Duration) -> Duration {
         let size = target.placement.usual_fragment();
         let usual = |fragment: &u8| self.cloud_of(target, *fragment)?.health().p95(Direction::Write, size);
         let slowest = under_way.iter().filter_map(usual).max().unwrap_or_default();
-        (2 * slowest).clamp(self.limits.straggler, self.limits.longest_straggler.max(self.limits.straggler))
+        (2 * slowest).clamp(least, self.limits.longest_straggler.max(least))
     }
 }

@@ -9,7 +9,9 @@ async fn the_running_loops_write_back_what_has_rested_or_is_full() {
     world.upkeep.start();
     world.volume.write(object(1), 0, vec![7; BLOCK as usize]);
     world.volume.write(object(2), 0, vec![7; 10]);
-    pass(Duration::from_millis(100)).await;
+    pass(Duration::from_millis(900)).await;
+    assert_eq!(world.dirty(), BLOCK + 10);
+    pass(Duration::from_millis(1200)).await;
     assert_eq!(world.dirty(), 10);
     for _ in 0..8 {
         pass(Duration::from_secs(1)).await;

@@ -44,7 +44,7 @@ async fn a_sick_cloud_is_probed_by_later_writes_without_any_repair() {
 #[tokio::test(start_paused = true)]
 async fn a_write_waits_for_stragglers_a_bounded_time() {
     // With a spare fragment stored, the wait for the rest is short; without one, longer.
-    for (scheme, seconds) in [("rs:2+2", 2), ("rs:2+1", 10)] {
+    for (scheme, seconds) in [("rs:2+2", 2), ("rs:2+1", 4)] {
         let world = World::new(scheme);
         world.clouds[0].set(Side::Writes, CloudFault::Hang);
         let stored = world.put(&identity(), &content(1)).await.unwrap();
