@@ -34,7 +34,7 @@ use std::sync::Arc;
 use nfs4::OpCode;
 
 pub(crate) use client::{Clients, SetClientId};
-pub(crate) use duplicates::{Duplicates, RequestKey};
+pub(crate) use duplicates::{Duplicates, REPLY_BYTES, RequestKey};
 pub(crate) use execute::execute;
 pub(crate) use owner::OwnerKind;
 pub(crate) use state_id::authority;

@@ -14,7 +14,7 @@ use super::reply::{ReplyBuffer, SEQUENCE_BYTES};
 use super::run::{ReplyLimit, Runner};
 use super::{Compound, InSession};
 use crate::caller::Requester;
-use crate::minor0::RequestKey;
+use crate::minor0::{REPLY_BYTES, RequestKey};
 use crate::shared::Shared;
 use crate::state::{Channel, Entered, Principal, RequestDigest, Sequence, SequenceStatus};
 
@@ -127,7 +127,8 @@ impl Request<'_> {
             }
         };
         let limit = ReplyLimit { bytes: server.limits.message_bytes as usize, status: NfsStatus::Resource };
-        if !self.run(limit, 0).await {
+        let mutated = self.run(limit, 0).await;
+        if !mutated || self.reply.message_bytes() > REPLY_BYTES {
             return self.reply.finish().into();
         }
         let whole = self.reply.finish().into_bytes();

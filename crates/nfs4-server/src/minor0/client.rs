@@ -4,10 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use nfs4::{ClientId, NetAddress, NfsStatus, Verifier};
 
 use super::owner::Owners;
 use crate::state::{Other, Principal, Refusal, State};
+
+/// Bytes of a network id or address that somebody could call back to.
+const ADDRESS_BYTES: usize = 128;
 
 /// Where a client wants to be called back. Kept for the delegations to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +19,15 @@ pub(crate) struct Callback {
     pub program: u32,
     pub location: NetAddress,
     pub ident: u32,
+}
+
+impl Callback {
+    /// From the wire, copied: what is kept must not keep the request. What is no address leads nowhere.
+    pub fn new(program: u32, location: &NetAddress, ident: u32) -> Callback {
+        let copy = |text: &Bytes| Bytes::copy_from_slice(text.get(..ADDRESS_BYTES).unwrap_or(text));
+        let location = NetAddress { network: copy(&location.network), address: copy(&location.address) };
+        Callback { program, location, ident }
+    }
 }
 
 /// What 4.0 keeps of a client beside its lease and its place among all clients.
@@ -34,13 +47,39 @@ pub(crate) struct Client {
     pub closed: HashMap<Other, Arc<[u8]>>,
 }
 
+impl Client {
+    /// Forgets what owners closed that are no more.
+    pub(super) fn forget_closed(&mut self) {
+        self.closed.retain(|_, owner| self.open_owners.contains_key(owner));
+    }
+}
+
 /// The clients of 4.0, confirmed or not.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     pub(super) by_id: HashMap<ClientId, Client>,
+    /// When all open-owners were last looked through.
+    swept: Duration,
 }
 
+/// Between two searches for open-owners that nobody would miss, when there are too many.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
+
 impl Clients {
+    /// Whether there may be one more open-owner beside at most `limit` of all clients together. Those that nobody would
+    /// miss go first.
+    pub(super) fn has_room(&mut self, limit: usize, now: Duration, lease: Duration) -> bool {
+        let count = |clients: &Clients| clients.by_id.values().map(|it| it.open_owners.len()).sum::<usize>();
+        if count(self) >= limit && now >= self.swept + BETWEEN_SWEEPS {
+            self.swept = now;
+            for client in self.by_id.values_mut() {
+                client.open_owners.retain(|_, owner| !owner.is_idle(now, lease));
+                client.forget_closed();
+            }
+        }
+        count(self) < limit
+    }
+
     /// The client is gone, and all its opens and locks with it.
     pub fn forget(&mut self, id: ClientId) {
         self.by_id.remove(&id);

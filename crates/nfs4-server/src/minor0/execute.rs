@@ -70,11 +70,7 @@ fn set_client_id(cx: &Compound<'_>, args: &SetClientIdArgs) -> Result<SetClientI
         name: &args.id,
         verifier: args.verifier,
         principal: cx.requester.principal,
-        callback: Callback {
-            program: args.callback_program,
-            location: args.callback_location.clone(),
-            ident: args.callback_ident,
-        },
+        callback: Callback::new(args.callback_program, &args.callback_location, args.callback_ident),
         confirm,
     };
     let client = cx.server.with_state(|state, now| state.set_client_id(&request, now))?;

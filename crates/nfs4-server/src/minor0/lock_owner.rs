@@ -32,13 +32,13 @@ impl State {
     /// Forgets a lock-owner that has nothing left, as after the CLOSE of the opens that it locked by: it begins anew
     /// with its next LOCK. Now and then forgets all others like it as well.
     pub(super) fn sweep_lock_owners(&mut self, id: ClientId, name: &[u8]) {
-        let has_nothing = self.locks_of(id, name).is_empty();
         let Some(client) = self.minor0.by_id.get_mut(&id) else { return };
-        if has_nothing {
-            client.lock_owners.remove(name);
-        }
         let mut owners = std::mem::take(&mut client.lock_owners);
-        make_room(&mut owners, |owner| owner.states.keys().any(|other| self.holder(other).is_some()));
+        let exists = |lock: &Other| self.holder(lock).is_some();
+        if owners.get_mut(name).is_some_and(|owner| !owner.still_has(exists)) {
+            owners.remove(name);
+        }
+        make_room(&mut owners, |owner| owner.states.keys().any(exists));
         if let Some(client) = self.minor0.by_id.get_mut(&id) {
             client.lock_owners = owners;
         }

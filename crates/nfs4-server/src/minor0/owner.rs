@@ -26,10 +26,15 @@ const SWEEP_FROM: usize = 64;
 /// Makes room for one more before the table would grow: those that `keep` does not choose go. Whatever is found, the
 /// next search is so far away that all searches together cost little.
 pub(super) fn make_room(owners: &mut Owners, mut keep: impl FnMut(&Owner) -> bool) {
-    if owners.len() >= SWEEP_FROM && owners.len() == owners.capacity() {
+    if is_due(owners) {
         owners.retain(|_, owner| keep(owner));
         owners.reserve(owners.len());
     }
+}
+
+/// Whether the table would grow with one more.
+fn is_due<K, V>(table: &HashMap<K, V>) -> bool {
+    table.len() >= SWEEP_FROM && table.len() == table.capacity()
 }
 
 /// The answer to an operation, for when the operation comes again.
@@ -62,6 +67,8 @@ pub(crate) struct Owner {
     running: bool,
     /// What it has open, and who opened it; or what it holds locks by, of which some may be gone since.
     pub states: HashMap<Other, Principal>,
+    /// What its newest operation closed.
+    pub closed: Option<Other>,
     /// When it was last heard of.
     pub used: Duration,
 }
@@ -75,6 +82,7 @@ impl Owner {
             newest: None,
             running: false,
             states: HashMap::new(),
+            closed: None,
             used: now,
         }
     }
@@ -110,6 +118,15 @@ impl Owner {
         self.running = false;
         self.seqid = seqid;
         self.newest = newest;
+    }
+
+    /// Forgets what is gone when there is much, and says whether anything is left.
+    pub fn still_has(&mut self, exists: impl Fn(&Other) -> bool) -> bool {
+        if is_due(&self.states) {
+            self.states.retain(|state, _| exists(state));
+            self.states.reserve(self.states.len());
+        }
+        self.states.keys().any(exists)
     }
 
     /// Whether nobody would miss it: it has nothing, and has been silent for so long that nothing of it can be

@@ -40,7 +40,7 @@ fn world() -> World {
 
 /// `known`: who may reclaim.
 fn world_with(limits: Limits, known: &[&str]) -> World {
-    let config = StateConfig { lease: LEASE, courtesy: 10 * LEASE, instance: 7, delegations: true, limits };
+    let config = StateConfig { lease: LEASE, courtesy: 10 * LEASE, instance: 7, limits };
     let known = known.iter().map(|name| super::record_key(name.as_bytes()));
     let grace = Grace::new(known, Duration::ZERO, LEASE);
     World { state: State::new(config, grace), now: Duration::ZERO, confirms: 0 }
@@ -85,7 +85,7 @@ impl World {
             name: name.as_bytes(),
             verifier: Verifier([boot; 8]),
             principal,
-            callback: Callback { program: 0x4000_0000, location: NetAddress::default(), ident: 1 },
+            callback: Callback::new(0x4000_0000, &NetAddress::default(), 1),
             confirm,
         };
         Ok((self.state.set_client_id(&request, self.now)?, confirm))

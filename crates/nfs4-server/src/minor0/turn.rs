@@ -111,13 +111,17 @@ impl State {
         number: Numbered,
         now: Duration,
     ) -> Result<(), NfsStatus> {
-        let (lease, limit) = (self.lease_time(), self.limits().opens_per_client);
-        let owners = owners(self, client, OwnerKind::Open).ok_or(NfsStatus::Expired)?;
-        make_room(owners, |owner| !owner.is_idle(now, lease));
-        if owners.len() >= limit {
+        let (lease, limit, all) = (self.lease_time(), self.limits().opens_per_client, self.limits().states);
+        let has_room = self.minor0.has_room(all, now, lease);
+        let client = self.minor0.by_id.get_mut(&client).ok_or(NfsStatus::Expired)?;
+        make_room(&mut client.open_owners, |owner| !owner.is_idle(now, lease));
+        if client.closed.len() > client.open_owners.len() {
+            client.forget_closed();
+        }
+        if !has_room || client.open_owners.len() >= limit {
             return Err(NfsStatus::Resource);
         }
-        owners.insert(name.into(), Owner::before(number.seqid, now));
+        client.open_owners.insert(name.into(), Owner::before(number.seqid, now));
         Ok(())
     }
 
@@ -227,7 +231,9 @@ impl State {
         };
         let Some(owner) = owners.get_mut(&turn.owner) else { return };
         owner.count(turn.number.seqid, Some((turn.number.digest, answer)));
-        client.closed.retain(|_, name| *name != turn.owner);
+        if let Some(closed) = owner.closed.take() {
+            client.closed.remove(&closed);
+        }
         match effect {
             Effect::Opened { open, by, confirmed } => {
                 owner.states.insert(open, by);
@@ -236,6 +242,7 @@ impl State {
             Effect::Confirmed => owner.confirmed = true,
             Effect::Closed(open) => {
                 owner.states.remove(&open);
+                owner.closed = Some(open);
                 client.closed.insert(open, turn.owner.clone());
             }
             Effect::Locked { .. } | Effect::Nothing => {}

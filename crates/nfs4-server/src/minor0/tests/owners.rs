@@ -118,6 +118,43 @@ fn a_client_has_so_many_owners_and_no_more() {
     assert_eq!(refused(world.state.admit_open(client, &[10], number(0), world.now)), NfsStatus::Resource);
 }
 
+#[test]
+fn all_clients_together_have_so_many_owners_and_idle_ones_make_room() {
+    let mut world = world_with(Limits { states: 8, ..Limits::default() }, &[]);
+    let (a, b) = (world.client("a"), world.client("b"));
+    for name in 0..8 {
+        let turn = turn(world.state.admit_open(a, &[name], number(0), world.now));
+        world.state.settle(&turn, answer("refused"), Effect::Nothing, world.now);
+    }
+    assert_eq!(refused(world.state.admit_open(b, b"o", number(0), world.now)), NfsStatus::Resource);
+    world.now += LEASE + Duration::from_secs(1);
+    world.confirmed_open(b, "o");
+    assert_eq!(world.state.minor0.by_id[&a].open_owners.len(), 0);
+}
+
+#[test]
+fn what_was_closed_is_forgotten_with_its_owner() {
+    let mut world = world();
+    let client = world.client("a");
+    for name in 0..500 {
+        let open = world.confirmed_open(client, &name.to_string());
+        world.close(&open, 2);
+        world.now += Duration::from_secs(1);
+    }
+    let client = &world.state.minor0.by_id[&client];
+    assert!(client.closed.len() <= client.open_owners.len(), "{}", client.closed.len());
+    assert!(client.open_owners.len() < 400, "{}", client.open_owners.len());
+}
+
+#[test]
+fn an_address_to_call_back_to_is_of_bounded_size() {
+    let long = || NetAddress { network: vec![b'n'; 1 << 20].into(), address: vec![b'a'; 1 << 20].into() };
+    let callback = Callback::new(1, &long(), 2);
+    assert!(callback.location.network.len() + callback.location.address.len() <= 256);
+    let short = NetAddress { network: "tcp".into(), address: "127.0.0.1.8.1".into() };
+    assert_eq!(Callback::new(1, &short, 2).location, short);
+}
+
 /// §9.1.9, §16.10.5: LOCK on an open is counted by the open-owner, and by the lock-owner if that is known.
 #[test]
 fn a_lock_owner_counts_from_its_first_lock_on() {
