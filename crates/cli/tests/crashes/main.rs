@@ -28,6 +28,8 @@ const CLIENTS: usize = 4;
 
 /// How long the load may run towards a failpoint before everything is done to reach it.
 const LOAD: Duration = Duration::from_millis(1500);
+/// Fragments that a cloud loses when upkeep is to have something to repair.
+const LOST: usize = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
@@ -188,15 +190,18 @@ impl<'a> Run<'a> {
     /// Makes the upkeep do everything it can do, and repair what a cloud lost. Nothing here need succeed: the
     /// process may end at any moment.
     fn provoke(&mut self) {
-        let cloud = files_below(&self.folder.join("clouds/b"));
-        for _ in 0..3.min(cloud.len()) {
-            // Always the same cloud: two would be more than the policy tolerates.
-            let fragment = &cloud[self.random.below(cloud.len() as u64) as usize];
-            if !fragment.to_string_lossy().contains(".kurma") {
-                let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
-            }
+        if !self.gateway.has_died() {
+            self.gateway.kurma(&["flush", "--timeout", "10s"]); // the files of this moment are in the clouds
         }
-        for command in [&["scrub"][..], &["repair"], &["flush", "--timeout", "10s"], &["gc"]] {
+        // Always the same cloud: two would be more than the policy tolerates. And what came last: the load may have
+        // replaced the rest, and nobody repairs what is not current.
+        let mut cloud = files_below(&self.folder.join("clouds/b"));
+        cloud.retain(|fragment| !fragment.to_string_lossy().contains(".kurma"));
+        cloud.sort_by_key(|fragment| fragment.metadata().and_then(|data| data.modified()).ok());
+        for fragment in cloud.iter().rev().take(LOST) {
+            let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
+        }
+        for command in [&["scrub"][..], &["repair"], &["gc"]] {
             if self.gateway.has_died() {
                 return;
             }
