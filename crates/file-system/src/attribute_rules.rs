@@ -1,10 +1,13 @@
 //! How attributes come to be and change (POSIX chmod, chown, utimensat, truncate, write): pure functions from
 //! old attributes to new ones, shared by every implementation.
 
+use std::sync::Arc;
+
 use ids::Timestamp;
 
+use crate::acl::right;
 use crate::limits::MAX_FILE_SIZE;
-use crate::permission::{may_write, require, require_regular};
+use crate::permission::{is_granted, may_write, require, require_regular};
 use crate::{
     Access, Attributes, Authority, Caller, Device, FileId, FileKind, FsError, FsResult, SetAttributes,
     SetTime,
@@ -14,6 +17,8 @@ const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o0010;
 const MODE_BITS: u32 = 0o7777;
+/// The bits that an access control list decides.
+const PERMISSIONS: u32 = 0o777;
 
 /// The [`Attributes::change`] after `before`: the time in nanoseconds if that is more than one more. So it also
 /// grows over a crash that lost changes which clients had seen.
@@ -40,7 +45,8 @@ pub fn touch_content(attributes: &mut Attributes, now: Timestamp) {
 }
 
 /// Attributes of a new object in `directory`. A directory starts with 2 links, everything else with 1; the size
-/// of a link is the caller's to set.
+/// of a link is the caller's to set. An access control list is inherited unless one is given, or nothing at all
+/// (RFC 8881 §6.4.3).
 ///
 /// # Errors
 /// As [`set`]; in particular an owner that `caller` could not give the object afterwards.
@@ -62,6 +68,7 @@ pub fn newborn(
         links: if is_directory { 2 } else { 1 },
         uid: caller.uid,
         gid: if inherits { directory.gid } else { caller.gid },
+        acl: None,
         size: if is_directory { directory_size(0) } else { 0 },
         space_used: 0,
         device,
@@ -71,9 +78,18 @@ pub fn newborn(
         created: now,
         change: next_change(0, now),
     };
+    let acl = match &directory.acl {
+        Some(acl) if kind != FileKind::Symlink && wanted.acl.is_none() && !wanted.is_empty() => {
+            acl.inherited(is_directory)
+        }
+        _ => None,
+    };
     let mut wanted = wanted.clone();
+    let umask = wanted.umask.take();
     if kind == FileKind::Symlink {
         wanted.mode = Some(0o777);
+    } else if acl.is_none() {
+        wanted.mode = wanted.mode.map(|mode| mode & !umask.unwrap_or(0));
     }
     // The maker owns the new object for a moment, whatever happens to the group; so everything an owner may set is fine.
     let change = born.change;
@@ -91,6 +107,14 @@ pub fn newborn(
     if inherits && is_directory {
         born.mode |= SET_GROUP_ID;
     }
+    if let Some(acl) = acl {
+        born.acl = Some(Arc::new(match (explicit_mode, umask) {
+            (None, _) => acl,
+            (Some(mode), None) => acl.with_mode(mode, is_directory),
+            (Some(mode), Some(_)) => acl.limited_to(mode, is_directory),
+        }));
+    }
+    follow_acl(&mut born);
     Ok(born)
 }
 
@@ -125,23 +149,39 @@ pub fn set(
     if wanted.uid.is_some() || wanted.gid.is_some() {
         set_owner(&mut new, caller, owner, wanted)?;
     }
+    let may_set_permissions = owner || is_granted(attributes, caller, right::WRITE_ACL);
     if let Some(mode) = wanted.mode {
-        set_mode(&mut new, caller, owner, mode, wanted.uid.is_some() || wanted.gid.is_some())?;
+        if !may_set_permissions {
+            return Err(FsError::NotPermitted);
+        }
+        let owner_set = wanted.uid.is_some() || wanted.gid.is_some();
+        // Who is let to set permissions does not become the owner's double by it.
+        let mode = if owner { mode } else { mode & (PERMISSIONS | new.mode | !MODE_BITS) };
+        set_mode(&mut new, caller, mode, owner_set)?;
     }
+    if let Some(acl) = &wanted.acl {
+        if !may_set_permissions {
+            return Err(FsError::NotPermitted);
+        }
+        acl.check(new.kind)?;
+        new.acl = Some(acl.clone());
+        follow_acl(&mut new);
+    }
+    let may_set_times = owner || is_granted(attributes, caller, right::WRITE_ATTRIBUTES);
     for (wish, place) in [(wanted.accessed, &mut new.accessed), (wanted.modified, &mut new.modified)] {
         match wish {
             None => {}
             Some(SetTime::Now) => {
-                if !owner {
+                if !may_set_times {
                     require(attributes, caller, Access::WRITE)?;
                 }
                 *place = now;
             }
-            Some(SetTime::At(time)) => *place = checked_time(owner, time)?,
+            Some(SetTime::At(time)) => *place = checked_time(may_set_times, time)?,
         }
     }
     if let Some(time) = wanted.created {
-        new.created = checked_time(owner, time)?;
+        new.created = checked_time(may_set_times, time)?;
     }
     touch(&mut new, now);
     Ok(new)
@@ -174,8 +214,8 @@ pub fn punched(attributes: &Attributes, caller: &Caller, now: Timestamp) -> Attr
     new
 }
 
-fn checked_time(owner: bool, time: Timestamp) -> FsResult<Timestamp> {
-    if !owner {
+fn checked_time(may_set_times: bool, time: Timestamp) -> FsResult<Timestamp> {
+    if !may_set_times {
         return Err(FsError::NotPermitted);
     }
     if time.nanos >= 1_000_000_000 {
@@ -184,11 +224,20 @@ fn checked_time(owner: bool, time: Timestamp) -> FsResult<Timestamp> {
     Ok(time)
 }
 
-/// chown: only the superuser gives files away; an owner may choose among his groups.
+/// The permissions that the access control list makes, if there is one.
+fn follow_acl(attributes: &mut Attributes) {
+    if let Some(acl) = &attributes.acl {
+        attributes.mode = attributes.mode & !PERMISSIONS | acl.mode();
+    }
+}
+
+/// chown: only the superuser gives files away; an owner may choose among his groups. Whom the access control list lets
+/// take the file over may make himself the owner, and choose among his groups.
 fn set_owner(new: &mut Attributes, caller: &Caller, owner: bool, wanted: &SetAttributes) -> FsResult<()> {
-    let same_owner = wanted.uid.is_none_or(|uid| uid == new.uid);
+    let takes_over = is_granted(new, caller, right::WRITE_OWNER);
+    let own = wanted.uid.is_none_or(|uid| uid == new.uid || takes_over && uid == caller.uid);
     let own_group = wanted.gid.is_none_or(|gid| gid == new.gid || caller.in_group(gid));
-    if !(caller.is_superuser() || (owner && same_owner && own_group)) {
+    if !(caller.is_superuser() || ((owner || takes_over) && own && own_group)) {
         return Err(FsError::NotPermitted);
     }
     new.uid = wanted.uid.unwrap_or(new.uid);
@@ -203,10 +252,7 @@ fn set_owner(new: &mut Attributes, caller: &Caller, owner: bool, wanted: &SetAtt
     Ok(())
 }
 
-fn set_mode(new: &mut Attributes, caller: &Caller, owner: bool, mode: u32, owner_set: bool) -> FsResult<()> {
-    if !owner {
-        return Err(FsError::NotPermitted);
-    }
+fn set_mode(new: &mut Attributes, caller: &Caller, mode: u32, owner_set: bool) -> FsResult<()> {
     if mode & !MODE_BITS != 0 {
         return Err(FsError::InvalidArgument);
     }
@@ -218,6 +264,9 @@ fn set_mode(new: &mut Attributes, caller: &Caller, owner: bool, mode: u32, owner
         if owner_set && new.kind != FileKind::Directory {
             new.mode &= !SET_USER_ID & !SET_GROUP_ID;
         }
+    }
+    if let Some(acl) = &new.acl {
+        new.acl = Some(Arc::new(acl.with_mode(new.mode, new.kind == FileKind::Directory)));
     }
     Ok(())
 }
@@ -254,6 +303,7 @@ mod tests {
             links: 1,
             uid,
             gid,
+            acl: None,
             size: 10,
             space_used: 0,
             device: Device::default(),

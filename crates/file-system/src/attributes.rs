@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use ids::Timestamp;
 
 use crate::FileId;
+use crate::acl::Acl;
 
 /// Kind of a file-system object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +48,8 @@ pub struct Attributes {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Decides in the place of the low nine mode bits, which follow from it.
+    pub acl: Option<Arc<Acl>>,
     /// Length in bytes (regular files and links; for directories some number that grows with the entries).
     pub size: u64,
     /// Bytes of storage in use, holes excluded.
@@ -84,8 +89,13 @@ pub enum SetTime {
 /// Attributes to change; `None` leaves one as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
-    /// Permission bits (low 12 bits).
+    /// Permission bits (low 12 bits). An access control list is changed with them.
     pub mode: Option<u32>,
+    /// For new objects: bits of `mode` that are left out unless there is an access control list to inherit, which then limits
+    /// the mode (RFC 8275).
+    pub umask: Option<u32>,
+    /// Access control list; with `mode` it is set after it.
+    pub acl: Option<Arc<Acl>>,
     /// Owner.
     pub uid: Option<u32>,
     /// Group.

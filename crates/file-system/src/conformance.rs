@@ -12,6 +12,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // assertions of tests; the names say what is promised
 
+pub mod access_control_lists;
 pub mod attributes;
 pub mod content;
 pub mod directories;
@@ -32,6 +33,13 @@ pub mod unlinked_files;
 macro_rules! conformance_tests {
     ($make:ident) => {
         $crate::conformance_tests!(@modules $make;
+            access_control_lists: [
+                a_list_is_kept_and_decides,
+                a_new_mode_takes_from_those_whom_the_list_names,
+                lists_are_set_by_owners_and_by_those_whom_a_list_lets,
+                new_objects_inherit_lists,
+                impossible_lists_are_refused,
+            ],
             attributes: [
                 the_root_is_a_directory_of_the_superuser,
                 an_unknown_object_is_stale,

@@ -7,7 +7,8 @@
 //!
 //! [`memory::MemoryFileSystem`] is the reference model: small, obviously right, not durable. The module `conformance`
 //! (feature `testing`) holds what every implementation has to pass. [`permission`] and [`attribute_rules`] are the
-//! rules of POSIX as pure functions, [`limits`] the limits that all implementations share.
+//! rules of POSIX as pure functions, [`acl`] those of access control lists, [`limits`] the limits that all
+//! implementations share.
 //!
 //! # Example
 //!
@@ -26,6 +27,7 @@
 
 #![deny(missing_docs)]
 
+pub mod acl;
 pub mod attribute_rules;
 mod attributes;
 mod caller;

@@ -234,6 +234,15 @@ impl Check<'_> {
                 format!("{} extended attributes, its row says {}", current.xattrs, inode.xattrs),
             );
         }
+        if let Some(acl) = &attributes.acl
+            && (acl.mode() != attributes.mode & 0o777 || attributes.kind == FileKind::Symlink)
+        {
+            let follows = acl.mode();
+            self.find(
+                object,
+                format!("mode {:o} beside an access control list of {follows:o}", attributes.mode),
+            );
+        }
         let node = self.node(object);
         (node.kind, node.links, node.has_inode) = (attributes.kind, attributes.links, true);
         match inode.special {

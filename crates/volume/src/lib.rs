@@ -45,7 +45,7 @@
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
 //! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
-//! a format byte, 2 in block maps and garbage and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! a format byte, 2 in block maps, garbage and inodes with an access control list, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
 //! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
 //!
 //! | table | key | value |
@@ -61,7 +61,7 @@
 //! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, `creator << 1 \| other`; with *other* a seal id of 8 bytes, without it that of the version before |
 //! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
 //! | `10` object | slot, object, then: | |
-//! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor |
+//! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
 //! | | `03` target | of a symbolic link |
 //! | | `04` cut | never stored |
@@ -69,6 +69,10 @@
 //! | | `11` cookie 8 | of an entry: object 18, name |
 //! | | `20` name | of an extended attribute: its value |
 //! | | `30` chunk 8 | the block map of 1,024 blocks |
+//!
+//! **Access control list**: its flags 1, the number of entries (up to 1,024), and for each entry whom it is about 1 (1 owner,
+//! 2 group, 3 everyone, 4 user, 5 group of a number; plus 128 if it denies), its flags 1 and rights with the values of
+//! RFC 8881 §6.2.1, and for 4 and 5 the number. The mode beside it is the one that follows from it.
 //!
 //! **Block map chunk**: a sequence of runs. A run is `(length - 1) << 1 | literal`; `length` entries follow if it is
 //! literal, one that repeats otherwise. An entry is `zigzag(version - version before) << 3 | wide << 2 | hole << 1 |

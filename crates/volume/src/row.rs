@@ -3,6 +3,7 @@
 //! Numbers are variable-length (7 bits a byte, least significant first, at most 10 bytes); texts are preceded by their
 //! length. Every row begins with the byte of its format.
 
+mod acl;
 mod block_map;
 mod inode;
 mod policy;
@@ -163,6 +164,7 @@ impl<'a> RowReader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use file_system::acl::{Ace, Acl, Who};
     use file_system::{Attributes, Device, FileId, FileKind};
     use ids::{BlockIndex, BlockShift, GatewayId, ObjectNumber, Version, VolumeId};
     use proptest::prelude::*;
@@ -253,6 +255,7 @@ mod tests {
             links: 1,
             uid: 1000,
             gid: 1000,
+            acl: None,
             size: 1 << 40,
             space_used: 4096,
             device: Device::default(),
@@ -279,6 +282,11 @@ mod tests {
             let (hole, seal) = (index == 2, blocks::SealId((index / 3) << 50));
             chunk.set(index, BlockEntry { version, hole, creator, seal, ..BlockEntry::NONE });
         }
+        let mut listed = Inode::new(attributes(FileKind::Fifo), Special::Other);
+        let user = Ace { allows: true, flags: 0x83, rights: 0x1f_07ff, who: Who::User(70_000) };
+        let group = Ace { allows: false, who: Who::GroupNumber(3), ..user };
+        let entries = vec![user, group, Ace { who: Who::Everyone, ..user }];
+        listed.attributes.acl = Some(std::sync::Arc::new(Acl { flags: 3, entries }));
         let clouds = (0..3).map(blocks::CloudId).collect();
         let placement = blocks::Placement::new("rs:2+1".parse().unwrap(), clouds, BlockShift::MAX).unwrap();
         let protection = blocks::Protection { suite: Suite::Aes256Gcm, padding: Padding::Bucket(4096) };
@@ -297,6 +305,7 @@ mod tests {
             Inode::new(attributes(FileKind::Regular), file).encode(),
             Inode::new(attributes(FileKind::Directory), directory).encode(),
             Inode::new(attributes(FileKind::CharacterDevice), Special::Other).encode(),
+            listed.encode(),
             key.encode(),
             chunk.encode(),
             GarbageRow { object, policy: 4, key, versions: versions.collect() }.encode(),

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::{
-    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent, FileId,
-    FileKind, FsError, FsResult, Mode, Name, OpenCreate, Opened, ReadData, SetAttributes, Space, Transaction,
-    XattrMode, XattrName,
+    Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent,
+    FileId, FileKind, FsError, FsResult, Mode, Name, OpenCreate, Opened, ReadData, SetAttributes, Space,
+    Transaction, XattrMode, XattrName,
 };
 use ids::{ObjectId, ObjectNumber, Timestamp};
 use meta::Priority;

@@ -391,6 +391,7 @@ fn root_inode(record: &VolumeRecord, new: &NewVolume) -> Inode {
         links: 2,
         uid: new.uid,
         gid: new.gid,
+        acl: None,
         size: attribute_rules::directory_size(0),
         space_used: 0,
         device: Device::default(),

@@ -18,6 +18,7 @@ use ids::{Timestamp, VolumeId};
 use parking_lot::Mutex;
 
 use super::scene::name;
+use crate::acl::{Ace, Acl, Who, right};
 use crate::memory::MemoryFileSystem;
 use crate::{
     Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Device, Extent, FileId,
@@ -178,7 +179,26 @@ fn some_attributes(step: &[u16; 6]) -> SetAttributes {
     if step[3] & 384 == 384 {
         set.modified = Some(time(step[4] / 3));
     }
+    if step[3] & 1536 == 1536 {
+        set.umask = Some(0o022);
+    }
+    if step[3] & 6144 == 6144 {
+        set.acl = Some(Arc::new(some_acl(step[4] / 9)));
+    }
     set
+}
+
+/// Lists about those who take part, inheritable or not.
+fn some_acl(number: u16) -> Acl {
+    let who = [Who::Owner, Who::Group, Who::Everyone, Who::User(1), Who::User(2), Who::GroupNumber(2)];
+    let rights = [right::ALL, 0x27, 0x21, 0x06, right::WRITE_ACL, right::DELETE_CHILD | right::DELETE];
+    let entry = |at: u16| Ace {
+        allows: at % 4 != 0,
+        flags: choose(at / 4, &[0, 3, 1, 2, 11]),
+        rights: choose(at / 3, &rights),
+        who: choose(at, &who),
+    };
+    Acl { flags: (number % 3) as u8, entries: (0..number % 6).map(|at| entry(number / 3 + at * 7)).collect() }
 }
 
 impl Pair {
@@ -289,9 +309,9 @@ impl Side {
         if number == next {
             self.objects.push(attributes.file);
         }
-        let Attributes { kind, mode, links, uid, gid, size, device, .. } = attributes;
+        let Attributes { kind, mode, links, uid, gid, acl, size, device, .. } = attributes;
         let times = [attributes.accessed, attributes.modified, attributes.changed, attributes.created];
-        format!("{number}: {kind:?} {mode:o} {links} {uid} {gid} {size} {device:?} {times:?}")
+        format!("{number}: {kind:?} {mode:o} {links} {uid} {gid} {acl:?} {size} {device:?} {times:?}")
     }
 
     fn result<T>(&mut self, result: FsResult<T>, show: impl FnOnce(&mut Side, T) -> String) -> String {

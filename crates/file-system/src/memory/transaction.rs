@@ -11,7 +11,7 @@ use super::content::Content;
 use super::tree::{Body, Directory, Object, Tree};
 use crate::limits::{FIRST_COOKIE, MAX_LINKS, MAX_XATTR_VALUE, MAX_XATTRS};
 use crate::permission::{
-    may_change_entries, may_move, may_read, may_remove, may_replace, may_use_xattrs, may_write, require,
+    may_add, may_move, may_read, may_remove, may_replace, may_use_xattrs, may_write, require,
     require_directory, require_regular,
 };
 use crate::{
@@ -85,7 +85,7 @@ impl Operation {
         verifier: Option<[u8; 8]>,
     ) -> FsResult<Created> {
         let mut parent = self.tree.copy(directory.object)?;
-        may_change_entries(&parent.attributes, &self.caller)?;
+        may_add(&parent.attributes, kind, &self.caller)?;
         if parent.attributes.links == 0 {
             return Err(FsError::NotFound);
         }
@@ -305,7 +305,7 @@ impl Transaction for MemoryTransaction {
         if self.entry(&parent, name)?.is_some() {
             return Err(FsError::Exists);
         }
-        may_change_entries(&parent.attributes, &self.caller)?;
+        may_add(&parent.attributes, object.attributes.kind, &self.caller)?;
         if object.attributes.links == 0 || parent.attributes.links == 0 {
             return Err(FsError::NotFound);
         }

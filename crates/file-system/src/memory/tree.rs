@@ -59,6 +59,7 @@ impl Tree {
             links: 2,
             uid: 0,
             gid: 0,
+            acl: None,
             size: attribute_rules::directory_size(0),
             space_used: 0,
             device: Device::default(),

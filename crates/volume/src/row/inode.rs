@@ -1,12 +1,16 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 use file_system::limits::FIRST_COOKIE;
 use file_system::{Attributes, Device, FileId, FileKind};
 use ids::{BlockShift, ObjectId, VolumeId};
 use seal::{AccessorSetId, KeyEpoch, WrappedFileKey};
 
-use super::{BadRow, RowReader, RowWriter};
+use super::{BadRow, RowReader, RowWriter, acl};
 
 const FORMAT: u8 = 1;
+/// With an access control list at the end.
+const FORMAT_ACL: u8 = 2;
 const HAS_VERIFIER: u8 = 1;
 
 /// The row of an object. Its key, its target, its blocks and its entries have rows of their own, so that a change of
@@ -45,7 +49,7 @@ impl Inode {
 
     pub fn encode(&self) -> Bytes {
         let a = &self.attributes;
-        let mut row = RowWriter::new(FORMAT);
+        let mut row = RowWriter::new(if a.acl.is_some() { FORMAT_ACL } else { FORMAT });
         row.byte(kind_byte(a.kind)).number(u64::from(a.mode)).number(u64::from(a.links));
         row.number(u64::from(a.uid)).number(u64::from(a.gid)).number(a.size).number(a.change);
         row.time(a.accessed).time(a.modified).time(a.changed).time(a.created);
@@ -65,13 +69,17 @@ impl Inode {
                 row.number(u64::from(a.device.major)).number(u64::from(a.device.minor));
             }
         }
+        if let Some(list) = &a.acl {
+            acl::write(list, &mut row);
+        }
         row.finish()
     }
 
     /// Decodes the row; which object it belongs to is in the key alone, so `file` has to be set by the caller.
     pub fn decode(row: &[u8]) -> Result<Inode, BadRow> {
         let nowhere = FileId { volume: VolumeId(0), object: ObjectId::from_bytes([0; ObjectId::LEN]) };
-        let mut reader = RowReader::new(row, FORMAT)?;
+        let has_acl = row.first() == Some(&FORMAT_ACL);
+        let mut reader = RowReader::new(row, if has_acl { FORMAT_ACL } else { FORMAT })?;
         let kind = kind_of(reader.byte()?)?;
         let mut attributes = Attributes {
             file: nowhere,
@@ -80,6 +88,7 @@ impl Inode {
             links: reader.number32()?,
             uid: reader.number32()?,
             gid: reader.number32()?,
+            acl: None,
             size: reader.number()?,
             change: reader.number()?,
             accessed: reader.time()?,
@@ -114,6 +123,9 @@ impl Inode {
                 Special::Other
             }
         };
+        if has_acl {
+            attributes.acl = Some(Arc::new(acl::read(&mut reader)?));
+        }
         reader.end()?;
         Ok(Inode { attributes, xattrs, special })
     }
@@ -181,6 +193,7 @@ impl KeyRow {
 
 #[cfg(test)]
 mod tests {
+    use file_system::acl::{Ace, Acl, MAX_KEPT_ENTRIES, Who, flag, right};
     use ids::{GatewayId, ObjectNumber, Timestamp};
 
     use super::*;
@@ -196,6 +209,7 @@ mod tests {
             links: 3,
             uid: u32::MAX,
             gid: 5,
+            acl: None,
             size: 1 << 60,
             space_used: 0,
             device: Device::default(),
@@ -214,6 +228,15 @@ mod tests {
             assert_eq!(Inode::decode(&inode.encode()), Ok(inode.clone()));
             assert!(inode.encode().len() < 128);
             let row = inode.encode();
+            assert!(Inode::decode(&row[..row.len() - 1]).is_err());
+            let ace =
+                |n: u32| Ace { allows: n % 2 == 0, flags: flag::ALL, rights: right::ALL, who: Who::User(!n) };
+            let mut listed = inode.clone();
+            let entries = (0..MAX_KEPT_ENTRIES as u32).map(ace).collect();
+            listed.attributes.acl = Some(Arc::new(Acl { flags: 7, entries }));
+            let row = listed.encode();
+            assert!(row.len() < 128 + 11 * MAX_KEPT_ENTRIES, "{} bytes", row.len());
+            assert_eq!(Inode::decode(&row), Ok(listed));
             assert!(Inode::decode(&row[..row.len() - 1]).is_err());
         }
     }

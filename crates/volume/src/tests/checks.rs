@@ -1,10 +1,14 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 use file_system::FileId;
+use file_system::acl::Acl;
 use file_system::conformance::scene::*;
 use ids::{BlockIndex, ObjectId, ObjectNumber};
 use meta::{MetaStore, Priority};
 
 use super::node::{BLOCK, Node};
+use crate::row::Inode;
 use crate::transaction::Entry;
 
 /// A tree with one of everything, written back.
@@ -63,6 +67,14 @@ async fn every_kind_of_damage_is_found() {
     let chunk = keys.chunk(file.object, BlockIndex(0));
     let found = damage(&node, |tx| tx.put(chunk, Bytes::from_static(b"\x01\xff\xff\xff"))).await;
     assert!(found.contains("block map"), "{found}");
+
+    let (node, _, file) = tree().await;
+    let mut tx = node.store.begin(meta::Mode::Optimistic).await.unwrap();
+    let row = tx.get(&keys.inode(file.object)).await.unwrap().unwrap();
+    let mut inode = Inode::decode(&row).unwrap();
+    inode.attributes.acl = Some(Arc::new(Acl::from_mode(0o640, false)));
+    let found = damage(&node, |tx| tx.put(keys.inode(file.object), inode.encode())).await;
+    assert!(found.contains("mode 644 beside an access control list of 640"), "{found}");
 
     let (node, _, _) = tree().await;
     let counter = Bytes::copy_from_slice(&1_u128.to_be_bytes());

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use file_system::limits::{FIRST_COOKIE, MAX_LINKS};
-use file_system::permission::{may_change_entries, may_move, may_remove, may_replace, require_regular};
+use file_system::permission::{may_add, may_move, may_remove, may_replace, require_regular};
 use file_system::{
     Attributes, Authority, ChangeInfo, CreateKind, Created, Device, FileId, FileKind, FsError, FsResult,
     MAX_LINK_TARGET, Name, OpenCreate, Opened, SetAttributes, attribute_rules,
@@ -129,7 +129,7 @@ impl VolumeTransaction {
     ) -> FsResult<Attributes> {
         let (now, caller) = (self.now(), self.caller.clone());
         let parent = self.inode(directory).await?.attributes.clone();
-        may_change_entries(&parent, &caller)?;
+        may_add(&parent, kind, &caller)?;
         if parent.links == 0 {
             return Err(FsError::NotFound);
         }
@@ -185,7 +185,7 @@ impl VolumeTransaction {
         if self.find(directory.object, name).await?.is_some() {
             return Err(FsError::Exists);
         }
-        may_change_entries(&parent, &self.caller)?;
+        may_add(&parent, linked.kind, &self.caller)?;
         if linked.links == 0 || parent.links == 0 {
             return Err(FsError::NotFound);
         }
