@@ -48,6 +48,7 @@ pub struct Connection {
     name: Arc<str>,
     cloud: Arc<dyn Cloud>,
     health: Arc<Health>,
+    moving: bool,
 }
 
 impl Connection {
@@ -75,13 +76,23 @@ impl Connection {
         let observed = Observed::new(Arc::new(timed), health.clone());
         let limited = Limited::new(Arc::new(observed), &name, options.concurrent, options.waiting);
         let retry = Retry::new(Arc::new(limited), env, options.retry.clone());
-        Connection { name, cloud: Arc::new(retry), health }
+        Connection { name, cloud: Arc::new(retry), health, moving: false }
     }
 
-    /// What is in `from` or in `to`, and goes to `to`; bears the name and the health of `to`.
+    /// What is in `from` or in `to`, and goes to `to`; bears the names of both, for either may have answered, and the
+    /// health of `to`.
     pub fn moving(from: &Connection, to: &Connection) -> Connection {
         let cloud = Arc::new(Moving::new(from.cloud.clone(), to.cloud.clone()));
-        Connection { name: to.name.clone(), cloud, health: to.health.clone() }
+        let name = format!("{} or {}", to.name, from.name).into();
+        Connection { name, cloud, health: to.health.clone(), moving: true }
+    }
+
+    /// Notes that the store gave back something else than it was given. On the move nobody knows which of the two it was,
+    /// and neither is accused.
+    pub fn report_bad(&self) {
+        if !self.moving {
+            self.health.report_bad();
+        }
     }
 
     /// The configured name.

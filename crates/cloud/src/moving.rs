@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{Cloud, CloudError, ErrorKind, ObjectName, PutMode};
 
 /// A store whose objects are on their way from one cloud to another: new ones go to the second, which is asked first;
-/// what it does not have is looked for in the first. Deleting deletes in both.
+/// what it does not have, or does not answer, is looked for in the first. Deleting deletes in both.
 ///
 /// Somebody else copies the objects and then deletes them in the first cloud, in this order, so that they are always
 /// found.
@@ -27,6 +27,24 @@ fn is_missing<T>(result: &Result<T, CloudError>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
+/// What the two clouds together say: the answer of the first that has one. Missing is only what both do not have.
+async fn either<T, F: Future<Output = Result<T, CloudError>>>(
+    to: impl Fn() -> F,
+    from: impl Future<Output = Result<T, CloudError>>,
+) -> Result<T, CloudError> {
+    let new = to().await;
+    if new.is_ok() {
+        return new;
+    }
+    let old = from.await;
+    match (is_missing(&new), is_missing(&old)) {
+        (_, _) if old.is_ok() => old,
+        (true, true) => to().await, // it may just have arrived
+        (true, false) => old,
+        (false, _) => new,
+    }
+}
+
 #[async_trait]
 impl Cloud for Moving {
     async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
@@ -34,31 +52,16 @@ impl Cloud for Moving {
     }
 
     async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
-        let found = self.to.get(name, range.clone()).await;
-        if !is_missing(&found) {
-            return found;
-        }
-        let found = self.from.get(name, range.clone()).await;
-        match is_missing(&found) {
-            true => self.to.get(name, range).await, // it may just have arrived
-            false => found,
-        }
+        either(|| self.to.get(name, range.clone()), self.from.get(name, range.clone())).await
     }
 
     async fn head(&self, name: &ObjectName) -> Result<u64, CloudError> {
-        let found = self.to.head(name).await;
-        if !is_missing(&found) {
-            return found;
-        }
-        let found = self.from.head(name).await;
-        match is_missing(&found) {
-            true => self.to.head(name).await,
-            false => found,
-        }
+        either(|| self.to.head(name), self.from.head(name)).await
     }
 
     async fn delete(&self, name: &ObjectName) -> Result<(), CloudError> {
-        // In this order: an object that is just being copied is not left over.
+        // In this order: a copy that begins after the first deletion finds nothing to copy. One that began before it and
+        // ends after the second leaves an object behind that nobody refers to: it costs room, and no data.
         self.from.delete(name).await?;
         self.to.delete(name).await
     }
@@ -81,7 +84,7 @@ impl Cloud for Moving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Memory, conformance};
+    use crate::{Fault, Faulty, Memory, Side, conformance, test_environment};
 
     #[tokio::test]
     async fn a_store_on_the_move_keeps_the_contract() {
@@ -107,5 +110,27 @@ mod tests {
         assert!(from.peek(&name("new")).is_none());
         moving.delete(&name("old")).await.unwrap();
         assert!(from.peek(&name("old")).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_new_cloud_that_fails_hides_nothing_of_the_old_one() {
+        let clock = test_environment().clock;
+        let (old, new) = (Memory::new("from"), Memory::new("to"));
+        let (from, to) = (Faulty::new(old.clone(), "from", clock.clone()), Faulty::new(new, "to", clock));
+        let moving = Moving::new(from.clone(), to.clone());
+        let (there, nowhere) = (ObjectName::new("there").unwrap(), ObjectName::new("nowhere").unwrap());
+        old.poke(&there, Some("old".into()));
+        for kind in [ErrorKind::Transient, ErrorKind::Refused] {
+            to.set(Side::Reads, Fault::Fail(kind));
+            assert_eq!(moving.get(&there, None).await.unwrap(), "old");
+            assert_eq!(moving.head(&there).await.unwrap(), 3);
+            // It may be in the one that does not answer.
+            assert_eq!(moving.get(&nowhere, None).await.unwrap_err().kind(), kind);
+            assert_eq!(moving.head(&nowhere).await.unwrap_err().kind(), kind);
+        }
+        to.set(Side::Reads, Fault::None);
+        from.set(Side::Reads, Fault::Fail(ErrorKind::Transient));
+        assert_eq!(moving.get(&nowhere, None).await.unwrap_err().kind(), ErrorKind::Transient);
+        assert_eq!(moving.head(&nowhere).await.unwrap_err().kind(), ErrorKind::Transient);
     }
 }
