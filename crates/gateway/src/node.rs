@@ -13,6 +13,7 @@ use journal::{Journal, JournalConfig};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
 use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
 use parking_lot::RwLock;
+use rustix::process::{Resource, getrlimit};
 use seal::{KeyFile, Suite};
 use tokio_util::sync::CancellationToken;
 use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
@@ -151,7 +152,7 @@ impl Node {
             server_id: format!("kurma-{}-{}", gateway, key.id()).into_bytes(),
             lease: config.nfs.lease.as_duration(),
             courtesy: ServerConfig::DEFAULT_COURTESY,
-            limits: Limits::default(),
+            limits: nfs_limits(getrlimit(Resource::Nofile).current),
         })
         .await
         .map_err(StartError::configuration)?;
@@ -375,6 +376,14 @@ impl Node {
     }
 }
 
+/// Connections take half of the file descriptors (`None`: as many as there are numbers) at the most; cache and clouds need
+/// theirs.
+fn nfs_limits(descriptors: Option<u64>) -> Limits {
+    let usual = Limits::default();
+    let half = descriptors.map_or(usize::MAX, |all| usize::try_from(all / 2).unwrap_or(usize::MAX));
+    Limits { connections: usual.connections.min(half), ..usual }
+}
+
 pub(crate) fn journal_config(config: &Config) -> JournalConfig {
     let capacity = config.cache.journal.bytes();
     let standard = JournalConfig::default();
@@ -391,5 +400,17 @@ pub(crate) fn journal_config(config: &Config) -> JournalConfig {
         queue: standard.queue.min(capacity / 8),
         batch: standard.batch.min(segment / 2),
         ..standard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_everything_else() {
+        assert_eq!(nfs_limits(Some(1024)).connections, 512);
+        assert_eq!(nfs_limits(Some(1 << 20)), Limits::default());
+        assert_eq!(nfs_limits(None), Limits::default());
     }
 }

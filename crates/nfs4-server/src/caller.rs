@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use file_system::Caller;
 use onc_rpc::{AuthStatus, Credential, Peer};
 
+use crate::exports::ExportTable;
 use crate::security::Shown;
 use crate::state::Principal;
 
@@ -24,12 +25,21 @@ pub(crate) struct Requester {
 impl Requester {
     /// Believes AUTH_SYS, and the RPC layer that has verified RPCSEC_GSS; flavors other than these and AUTH_NONE are not
     /// served.
-    pub fn new(credential: &Credential, peer: &Peer) -> Result<Requester, AuthStatus> {
-        let (address, shown) = (peer.address().ip(), Shown::new(credential, peer.transport()));
+    pub fn new(credential: &Credential, peer: &Peer, exports: &ExportTable) -> Result<Requester, AuthStatus> {
+        let address = peer.address().ip();
+        let shown = Shown::new(credential, peer.transport(), address);
         match credential {
-            Credential::None => Ok(Requester { principal: Principal::Nobody, caller: None, address, shown }),
+            Credential::None => Ok(Requester {
+                principal: if exports.trust(address) { Principal::Nobody } else { Principal::Stranger(None) },
+                caller: None,
+                address,
+                shown,
+            }),
             Credential::Sys(sys) => Ok(Requester {
-                principal: Principal::Unix(sys.uid),
+                principal: match exports.trust(address) {
+                    true => Principal::Unix(sys.uid),
+                    false => Principal::Stranger(Some(sys.uid)),
+                },
                 caller: Some(Caller {
                     uid: sys.uid,
                     gid: sys.gid,

@@ -15,11 +15,13 @@ use tokio::sync::SemaphorePermit;
 
 pub(crate) use request::handle;
 
+use crate::Network;
 use crate::caller::Requester;
 use crate::exports::{Export, Exports};
 use crate::failure::Failure;
 use crate::file_handle::Handle;
 use crate::minor0;
+use crate::refusals::Refused;
 use crate::shared::Shared;
 use crate::state::{IoGrant, UndoLog};
 use commit::Changes;
@@ -211,9 +213,12 @@ impl<'a> Compound<'a> {
     /// `NFS4ERR_WRONGSEC` if the request does not show what the export demands.
     pub fn export(&self, volume: VolumeId) -> Result<Arc<Export>, NfsStatus> {
         let export = self.demanding_export(volume)?;
-        if !export.options.security.admits(self.requester.shown) {
-            let (name, client, shown) = (&export.name, self.requester.address, self.requester.shown);
-            tracing::info!(%client, export = name, %shown, "request refused: the export demands other security");
+        let Requester { address: client, shown, .. } = self.requester;
+        if let Some(lack) = export.options.security.lack(shown) {
+            let refused = Refused::Request(Network::of_client(client), volume, lack);
+            if self.server.refusals.is_news(refused, self.server.now()) {
+                tracing::warn!(%client, export = export.name, %shown, "request refused: {lack}");
+            }
             return Err(NfsStatus::WrongSec);
         }
         Ok(export.clone())

@@ -22,7 +22,8 @@ pub enum Squash {
     All,
 }
 
-/// How a volume is offered. The default offers it to everybody who reaches the server, for reading and writing.
+/// How a volume is offered. The default offers it for reading and writing; it is seen from everywhere, and AUTH_SYS is
+/// believed from this machine only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Whose requests are taken for the anonymous user's.
@@ -159,12 +160,13 @@ impl Exports {
         &self.exports
     }
 
-    /// The ways to say who makes a request that any of them takes; those of an export without options if there is none.
-    pub fn flavors(&self) -> Vec<Flavor> {
+    /// The ways to say who makes a request that any of them takes from clients at `address`; those of an export without
+    /// options if there is none.
+    pub fn flavors(&self, address: IpAddr) -> Vec<Flavor> {
         let mut flavors = Vec::new();
-        for flavor in self.exports.iter().flat_map(|export| &export.options.security.flavors) {
-            if !flavors.contains(flavor) {
-                flavors.push(*flavor);
+        for flavor in self.exports.iter().flat_map(|export| export.options.security.flavors_for(address)) {
+            if !flavors.contains(&flavor) {
+                flavors.push(flavor);
             }
         }
         if flavors.is_empty() { ExportSecurity::default().flavors } else { flavors }
@@ -203,6 +205,11 @@ impl ExportTable {
         }
         let seen = all.exports.iter().filter(|export| export.is_visible_to(address)).cloned().collect();
         Arc::new(Exports { exports: seen, changed: all.changed, change: all.change })
+    }
+
+    /// Whether one of them believes clients at `address` who their users are.
+    pub fn trust(&self, address: IpAddr) -> bool {
+        self.0.read().exports.iter().any(|export| export.options.security.trusts(address))
     }
 
     /// Puts others in their place.

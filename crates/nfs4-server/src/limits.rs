@@ -3,7 +3,7 @@
 /// Bounds of a server. [`Limits::default`] suits a gateway with a few hundred clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at one time; more wait to be accepted.
+    /// Connections at one time. A client address may have as many as it leaves free; more are closed at once.
     pub connections: usize,
     /// Clients, confirmed or not.
     pub clients: usize,
@@ -44,7 +44,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            connections: 900,
+            connections: 2048,
             clients: 4096,
             sessions_per_client: 64,
             slots: 128,

@@ -33,6 +33,18 @@ impl Network {
     /// Every IPv6 address.
     pub const ALL_V6: Network = Network { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 };
 
+    /// This machine's own IPv4 addresses.
+    pub const LOOPBACK_V4: Network = Network { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), prefix: 8 };
+    /// This machine's own IPv6 address.
+    pub const LOOPBACK_V6: Network = Network { address: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix: 128 };
+
+    /// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that a network gives to one place.
+    pub(crate) fn of_client(address: IpAddr) -> Network {
+        let address = address.to_canonical();
+        let prefix = if address.is_ipv4() { 32 } else { 64 };
+        Network { address: cut(address, prefix), prefix }
+    }
+
     /// Whether `address` is in it. An IPv4 address is the same in its IPv6 form (`::ffff:10.1.0.1`), which is how
     /// a listener for both sees it.
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -109,6 +121,8 @@ mod tests {
             assert_eq!(network.contains(address.parse().unwrap()), inside, "{address} in {network}");
         }
         assert_eq!(("0.0.0.0/0".parse(), "::/0".parse()), (Ok(Network::ALL_V4), Ok(Network::ALL_V6)));
+        let loopback = (Ok(Network::LOOPBACK_V4), Ok(Network::LOOPBACK_V6));
+        assert_eq!(("127.0.0.0/8".parse(), "::1".parse()), loopback);
     }
 
     #[test]

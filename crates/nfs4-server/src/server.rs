@@ -14,15 +14,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::compound;
-use crate::exports::ExportTable;
+use crate::connections::Connections;
 use crate::expected_reply;
+use crate::exports::ExportTable;
 use crate::file_handle::HandleKey;
 use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::minor0::Duplicates;
+use crate::refusals::{Refusals, Refused};
 use crate::shared::Shared;
 use crate::state::{Grace, State, StateConfig};
-use crate::{Export, ServerConfig, ServerError};
+use crate::{Export, Network, ServerConfig, ServerError};
 
 /// How often leases and the grace period are looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,8 +43,7 @@ struct Inner {
     /// Open connections: for callbacks, and to close them at the end.
     peers: Mutex<HashMap<ConnectionId, Peer>>,
     in_flight: Arc<InFlight>,
-    /// One permit for each connection that may still be made.
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     /// Memory for what goes over them.
     traffic: Budget,
     /// What connections made from now on offer and demand.
@@ -84,6 +85,7 @@ impl Server {
             limits: config.limits,
             state: Mutex::new(state),
             metrics: Metrics::new(),
+            refusals: Refusals::default(),
             copies: Semaphore::new(config.limits.copies),
             duplicates: Duplicates::default(),
         };
@@ -92,7 +94,7 @@ impl Server {
                 shared,
                 peers: Mutex::default(),
                 in_flight: Arc::default(),
-                connections: Arc::new(Semaphore::new(config.limits.connections)),
+                connections: Connections::new(config.limits.connections),
                 traffic: Budget::new(config.limits.traffic_bytes),
                 security: RwLock::default(),
                 stopping: AtomicBool::new(false),
@@ -133,10 +135,8 @@ impl Server {
 
     async fn accept(&self, listener: &TcpListener) -> Result<(), ServerError> {
         loop {
-            // At the limit new connections wait in the listener's queue.
-            let Ok(permit) = self.inner.connections.clone().acquire_owned().await else { return Ok(()) };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => match after(&error) {
                     AcceptFailure::Connection => continue,
                     AcceptFailure::Resources => {
@@ -147,9 +147,18 @@ impl Server {
                     AcceptFailure::Listener => return Err(error.into()),
                 },
             };
+            // In the listener's queue it would be in the way of others.
+            let Some(admission) = self.inner.connections.admit(address.ip()) else {
+                let shared = &self.inner.shared;
+                let client = Network::of_client(address.ip());
+                if shared.refusals.is_news(Refused::Connection(client), shared.now()) {
+                    tracing::warn!(%client, "connection refused: this client has as many as are free");
+                }
+                continue;
+            };
             let server = self.clone();
             tokio::spawn(async move {
-                let _permit = permit;
+                let _admission = admission;
                 if let Err(error) = server.connection(stream).await {
                     tracing::debug!(%error, "connection to a client ended");
                 }

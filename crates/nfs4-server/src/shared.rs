@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
+use crate::refusals::Refusals;
 use crate::state::{Refusal, State};
 use crate::{ClientRecords, Limits};
 
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     /// Held for microseconds, never across an await.
     pub state: Mutex<State>,
     pub metrics: Metrics,
+    pub refusals: Refusals,
     /// One permit for each compound that may copy now.
     pub copies: Semaphore,
     /// Replies to clients of 4.0.

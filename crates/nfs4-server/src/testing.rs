@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::exports::ExportTable;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
+use crate::refusals::Refusals;
 use crate::shared::Shared;
 use crate::state::{Grace, State, StateConfig};
 use crate::{Export, Limits, MemoryClientRecords, ServerConfig};
@@ -36,6 +37,7 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
         limits,
         state: Mutex::new(State::new(config, grace)),
         metrics: Metrics::new(),
+        refusals: Refusals::default(),
         copies: tokio::sync::Semaphore::new(limits.copies),
         duplicates: Default::default(),
     }

@@ -1,3 +1,4 @@
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -115,7 +116,10 @@ fn serve(config: Config) -> Result<Outcome, Failure> {
 /// Sets up the log. The variable KURMA_LOG goes before the configuration, whose level has been checked.
 fn log(config: &LogConfig) {
     let filter = EnvFilter::try_from_env("KURMA_LOG").unwrap_or_else(|_| EnvFilter::new(&config.level));
-    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    let mut lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    if !std::io::stderr().is_terminal() {
+        lines = lines.with_ansi(false);
+    }
     match config.format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),

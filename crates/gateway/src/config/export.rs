@@ -35,6 +35,10 @@ pub struct ExportConfig {
     pub sec: Vec<Sec>,
     /// What is demanded of connections.
     pub tls: ExportTls,
+    /// The machines, as `networks` names them, that are believed who their users are (`sys` and `none` of `sec`). Without
+    /// this key the gateway's own, and all with a certificate where `tls` is `mutual`. From elsewhere only Kerberos is
+    /// taken.
+    pub trusted: Option<Vec<String>>,
 }
 
 impl Default for ExportConfig {
@@ -49,6 +53,7 @@ impl Default for ExportConfig {
             networks: networks.iter().map(Network::to_string).collect(),
             sec: usual_sec(),
             tls: ExportTls::default(),
+            trusted: None,
         }
     }
 }
@@ -59,7 +64,7 @@ impl ExportConfig {
     /// # Errors
     /// What is wrong with a network, or with what is demanded.
     pub fn options(&self) -> Result<ExportOptions, String> {
-        let networks = self.networks.iter().map(|network| network.parse::<Network>());
+        let trusted = self.trusted.as_deref().map(networks).transpose()?;
         Ok(ExportOptions {
             squash: match self.squash {
                 Squash::None => nfs4_server::Squash::None,
@@ -69,8 +74,13 @@ impl ExportConfig {
             anonymous_uid: self.anonuid,
             anonymous_gid: self.anongid,
             read_only: self.read_only,
-            networks: networks.collect::<Result<_, _>>().map_err(|cause| cause.to_string())?,
-            security: export_security(&self.sec, self.tls)?,
+            networks: networks(&self.networks)?,
+            security: export_security(&self.sec, self.tls, trusted)?,
         })
     }
+}
+
+fn networks(texts: &[String]) -> Result<Vec<Network>, String> {
+    let networks = texts.iter().map(|network| network.parse::<Network>());
+    networks.collect::<Result<_, _>>().map_err(|cause| cause.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nfs4_server::{ExportSecurity, Flavor, TlsDemand};
+use nfs4_server::{ExportSecurity, Flavor, Network, TlsDemand};
 use serde::{Deserialize, Serialize};
 
 /// A way for clients to say who makes a request.
@@ -40,7 +40,11 @@ pub(super) fn usual_sec() -> Vec<Sec> {
 }
 
 /// As the server takes it.
-pub(super) fn export_security(sec: &[Sec], tls: ExportTls) -> Result<ExportSecurity, String> {
+pub(super) fn export_security(
+    sec: &[Sec],
+    tls: ExportTls,
+    trusted: Option<Vec<Network>>,
+) -> Result<ExportSecurity, String> {
     if sec.is_empty() {
         return Err("`sec` is empty: nobody could use the volume".into());
     }
@@ -51,12 +55,17 @@ pub(super) fn export_security(sec: &[Sec], tls: ExportTls) -> Result<ExportSecur
         Sec::Krb5i => Flavor::Krb5i,
         Sec::Krb5p => Flavor::Krb5p,
     };
+    let trusted = match (trusted, tls) {
+        (Some(trusted), _) => trusted,
+        (None, ExportTls::Mutual) => vec![Network::ALL_V4, Network::ALL_V6],
+        (None, _) => ExportSecurity::default().trusted,
+    };
     let tls = match tls {
         ExportTls::Optional => TlsDemand::Optional,
         ExportTls::Required => TlsDemand::Required,
         ExportTls::Mutual => TlsDemand::Mutual,
     };
-    Ok(ExportSecurity { flavors: sec.iter().map(flavor).collect(), tls })
+    Ok(ExportSecurity { flavors: sec.iter().map(flavor).collect(), tls, trusted })
 }
 
 /// TLS for all of NFS (RFC 9289), by PEM files. Without a certificate it is not offered.
@@ -118,6 +127,25 @@ mod tests {
             let error = Config::parse(&format!("[nfs.tls]\n{wrong}\n"), Path::new("k.toml")).unwrap_err();
             assert!(error.to_string().contains("nfs.tls: "), "{error}");
         }
-        assert!(export_security(&[], ExportTls::Optional).is_err());
+        assert!(export_security(&[], ExportTls::Optional, None).is_err());
+    }
+
+    #[test]
+    fn this_machine_is_trusted_or_who_has_a_certificate_or_who_is_named() {
+        let trusted = |export: &str| {
+            let text = format!(
+                "[[cloud]]\nname = 'a'\nurl = 'dir:a'\n[[volume]]\nname = 'v'\npolicy = 'replicas:1'\nexport = {{ {export} }}"
+            );
+            let config = Config::parse(&text, Path::new("k.toml")).map_err(|error| error.to_string())?;
+            Ok::<_, String>(config.volumes[0].export.options().unwrap().security.trusted)
+        };
+        let loopback = vec![Network::LOOPBACK_V4, Network::LOOPBACK_V6];
+        assert_eq!(trusted(""), Ok(loopback.clone()));
+        assert_eq!(trusted("tls = 'required'"), Ok(loopback));
+        assert_eq!(trusted("tls = 'mutual'"), Ok(vec![Network::ALL_V4, Network::ALL_V6]));
+        let named = Ok(vec!["10.1.0.0/16".parse().unwrap()]);
+        assert_eq!(trusted("tls = 'mutual', trusted = ['10.1.0.0/16']"), named);
+        assert_eq!(trusted("trusted = []"), Ok(Vec::new()));
+        assert!(trusted("trusted = ['lan']").unwrap_err().contains("volume[0].export: "));
     }
 }

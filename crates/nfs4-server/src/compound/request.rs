@@ -26,7 +26,7 @@ const REPLY_WITHOUT_SESSION: usize = 64 << 10;
 
 /// Answers COMPOUND (RFC 8881 §16.2).
 pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
-    let requester = match Requester::new(&call.credential, peer) {
+    let requester = match Requester::new(&call.credential, peer, &server.exports) {
         Ok(requester) => requester,
         Err(status) => return Reply::AuthError(status),
     };
@@ -200,6 +200,7 @@ impl Request<'_> {
         let principal = match self.compound.requester.principal {
             Principal::Nobody => u64::MAX,
             Principal::Unix(uid) => uid.into(),
+            Principal::Stranger(uid) => uid.map_or(1 << 33, |uid| 1 << 32 | u64::from(uid)),
             Principal::Gss(digest) => u128::from_be_bytes(digest) as u64,
         };
         let seed = principal.rotate_left(32) ^ u64::from(self.count);

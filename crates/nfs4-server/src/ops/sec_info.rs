@@ -17,7 +17,7 @@ pub(super) async fn of_name(cx: &mut Compound<'_>, args: &SecInfoArgs) -> Result
         Handle::PseudoRoot => {
             let name = super::name(&args.name)?;
             let export = cx.exports().by_name(name.as_bytes()).ok_or(NfsStatus::NoEnt)?;
-            export.options.security.sec_info()
+            export.options.security.sec_info(cx.requester.address)
         }
         Handle::File(directory) => {
             if admitted(cx, Handle::File(directory))? {
@@ -54,7 +54,9 @@ fn admitted(cx: &Compound<'_>, handle: Handle) -> Result<bool, NfsStatus> {
 
 fn ways(cx: &Compound<'_>, handle: Handle) -> Result<Vec<SecInfo>, NfsStatus> {
     Ok(match handle {
-        Handle::PseudoRoot => sec_info(&cx.exports().flavors()),
-        Handle::File(file) => cx.demanding_export(file.volume)?.options.security.sec_info(),
+        Handle::PseudoRoot => sec_info(cx.exports().flavors(cx.requester.address)),
+        Handle::File(file) => {
+            cx.demanding_export(file.volume)?.options.security.sec_info(cx.requester.address)
+        }
     })
 }

@@ -16,6 +16,8 @@ pub(crate) enum Principal {
     Nobody,
     /// AUTH_SYS with this user.
     Unix(u32),
+    /// The same, or AUTH_NONE, from an address that no export trusts: somebody who must not be taken for one of those.
+    Stranger(Option<u32>),
     /// RPCSEC_GSS: a digest of the principal's name.
     Gss([u8; 16]),
 }

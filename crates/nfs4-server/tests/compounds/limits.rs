@@ -1,9 +1,13 @@
 //! Requests and replies that are too large are refused before anything happens (RFC 8881 §2.10.6.4).
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use nfs4::{CreateType, NfsArgOp, NfsStatus, StableHow};
 use nfs4_client::Config;
 use nfs4_client::operations::{create, get_attributes, put_handle, read, remove, write};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::{World, home, outcome};
 
@@ -112,5 +116,44 @@ async fn a_reply_that_must_be_kept_has_the_limit_of_the_cache() {
     slot.executed(); // the request before
     let reply = session.send(slot.arguments(true), &request).await.unwrap();
     assert_eq!(reply.status, NfsStatus::RepTooBigToCache);
+    running.stop().await;
+}
+
+/// A connection from an address of loopback, if the server serves it.
+async fn served_from(address: [u8; 4], server: SocketAddr) -> Option<TcpStream> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from((address, 0))).unwrap();
+    let mut stream = socket.connect(server).await.unwrap();
+    // NULL in one fragment (RFC 5531 §9, §11).
+    let call = [1 << 31 | 40, 7, 0, 2, nfs4::PROGRAM, nfs4::VERSION, 0, 0, 0, 0, 0];
+    let call: Vec<u8> = call.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+    let mut reply = [0; 28];
+    stream.write_all(&call).await.ok()?;
+    stream.read_exact(&mut reply).await.ok()?;
+    assert_eq!(reply[4..8], 7u32.to_be_bytes());
+    Some(stream)
+}
+
+#[tokio::test]
+async fn who_takes_half_of_the_connections_gets_no_more_and_others_still_do() {
+    let mut world = World::new().await;
+    world.limits.connections = 8;
+    let running = world.start().await;
+    let [greedy, other] = [[127, 0, 0, 1], [127, 0, 0, 2]];
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(served_from(greedy, running.address).await.unwrap());
+    }
+    assert!(served_from(greedy, running.address).await.is_none());
+    let others = [served_from(other, running.address).await, served_from(other, running.address).await];
+    assert!(others.iter().all(Option::is_some));
+    assert!(served_from(greedy, running.address).await.is_none());
+    assert!(served_from(other, running.address).await.is_none(), "two are left, and it has two");
+    assert!(served_from([127, 0, 0, 3], running.address).await.is_some());
+    // The server notices in its own time that connections end.
+    drop(held);
+    while served_from(greedy, running.address).await.is_none() {
+        tokio::task::yield_now().await;
+    }
     running.stop().await;
 }

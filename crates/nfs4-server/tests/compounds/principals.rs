@@ -1,10 +1,11 @@
 //! Whose a session is (RFC 8881 §2.4.3, §2.10.3.1, §18.37.3).
 
 use nfs4::{DestroyClientIdArgs, DestroySessionArgs, NfsArgOp, NfsStatus, SessionId};
-use nfs4_client::Session;
+use nfs4_client::{Config, Session};
+use nfs4_server::{Export, ExportOptions, ExportSecurity};
 use onc_rpc::{AuthSys, Credential};
 
-use crate::harness::{World, home};
+use crate::harness::{World, home, status};
 
 async fn destroy(session: &Session, id: SessionId) -> NfsStatus {
     session
@@ -39,5 +40,29 @@ async fn many_users_work_in_one_session_and_only_its_principal_ends_it() {
     let elsewhere = running.client("b").await;
     assert_eq!(destroy(&elsewhere, session.id()).await, NfsStatus::ConnNotBoundToSession);
     assert_eq!(destroy(&session, session.id()).await, NfsStatus::Ok);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_take_the_place_of_a_trusted_client() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let root = home(&session).await;
+    let file = session.create(&root, "f", 0o644).await.unwrap();
+    let offer = |trusted| {
+        let options = ExportOptions {
+            security: ExportSecurity { trusted, ..ExportSecurity::default() },
+            ..ExportOptions::default()
+        };
+        running.server.replace_exports(vec![Export::new("home", world.home.clone()).with(options)]).unwrap();
+    };
+    offer(Vec::new());
+    // It claims the same name and the same user, and to have been started again.
+    let again = Session::connect(running.address, Config::new("a", [2; 8]), None).await;
+    assert_eq!(status(again.map(|_| ())), NfsStatus::ClidInUse);
+    offer(ExportSecurity::default().trusted);
+    assert_eq!(session.read(&file, 0, 9).await.unwrap().data.len(), 0, "the file is open still");
+    running.connect(Config::new("a", [2; 8])).await;
     running.stop().await;
 }

@@ -34,12 +34,16 @@ async fn who_shows_too_little_learns_what_is_demanded_and_nothing_else() {
     let root = home(&session).await;
     session.create(&root, "f", 0o666).await.unwrap();
     let flavors = vec![Flavor::Krb5p, Flavor::Krb5i];
-    offer(&world, &running, ExportSecurity { flavors, tls: TlsDemand::Optional });
+    offer(&world, &running, ExportSecurity { flavors, ..ExportSecurity::default() });
 
     let wrong = NfsStatus::WrongSec;
     assert_eq!(outcome(&session, &[NfsArgOp::PutRootFh, lookup("home")]).await, (wrong, 2));
     assert_eq!(outcome(&session, &[put_handle(&root), lookup("f")]).await, (wrong, 2));
-    assert_eq!(outcome(&session, &[put_handle(&root), lookup("g")]).await, (wrong, 2), "whether it exists or not");
+    assert_eq!(
+        outcome(&session, &[put_handle(&root), lookup("g")]).await,
+        (wrong, 2),
+        "whether it exists or not"
+    );
     let of = |name: &str| NfsArgOp::SecInfo(SecInfoArgs { name: name.into() });
     let kerberos = |service| SecInfo::Gss { oid: SecInfo::KERBEROS_5, qop: 0, service };
     let expected = [kerberos(GssService::Privacy), kerberos(GssService::Integrity)];
@@ -47,7 +51,10 @@ async fn who_shows_too_little_learns_what_is_demanded_and_nothing_else() {
     assert_eq!(ways(&session, &[NfsArgOp::PutRootFh, of("home")]).await, expected);
     assert_eq!(ways(&session, &[put_handle(&root), of("f")]).await, expected);
     assert_eq!(ways(&session, &[put_handle(&root), of("g")]).await, expected, "whether it exists or not");
-    assert_eq!(ways(&session, &[put_handle(&root), no_name(SecInfoStyle::CurrentFileHandle)]).await, expected);
+    assert_eq!(
+        ways(&session, &[put_handle(&root), no_name(SecInfoStyle::CurrentFileHandle)]).await,
+        expected
+    );
     assert_eq!(
         ways(&session, &[NfsArgOp::PutRootFh, no_name(SecInfoStyle::CurrentFileHandle)]).await,
         [&expected[..], &[SecInfo::SYS, SecInfo::NONE]].concat(),

@@ -1,3 +1,4 @@
+use std::io;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -56,13 +57,24 @@ impl TlsServer {
     {
         let acceptor = TlsAcceptor::from(self.config.read().clone());
         let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-            Ok(result) => result.map_err(RpcError::TlsHandshake)?,
+            Ok(result) => result.map_err(|error| RpcError::TlsHandshake(explained(error)))?,
             Err(_) => return Err(RpcError::TlsHandshake(std::io::ErrorKind::TimedOut.into())),
         };
         // A client that offers other protocols was refused by rustls. One that offers none is not, as the agent of
         // the Linux kernel does so, and the probe has said which protocol it is.
         let peer = TlsPeer::new(stream.get_ref().1.peer_certificates());
         Ok((stream, peer))
+    }
+}
+
+/// Clients that refuse our certificate often say so by hanging up.
+fn explained(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(
+            error.kind(),
+            "the client ended the handshake; it may not know the authority of our certificate",
+        ),
+        _ => error,
     }
 }
 
