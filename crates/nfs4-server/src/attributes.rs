@@ -1,5 +1,6 @@
 //! What is said about files, and how clients change it.
 
+mod acl;
 mod describe;
 mod of_handle;
 mod pseudo_root;
@@ -10,10 +11,10 @@ mod supported;
 mod tests;
 
 pub(crate) use describe::Describer;
-pub(crate) use of_handle::{of_current, of_file};
+pub(crate) use of_handle::{check_supported, of_current, of_file};
 pub(crate) use pseudo_root::{of_mount_point, of_pseudo_root};
 pub(crate) use set::{ToSet, to_change, to_set};
-pub(crate) use supported::{EXCLUSIVE_CREATE, SUPPORTED, check_readable, supported, wants_space};
+pub(crate) use supported::{EXCLUSIVE_CREATE, check_readable, supported, wants_space};
 
 /// The wire form. Both sides are of one transaction, so nothing came in between.
 pub(crate) fn change_info(change: file_system::ChangeInfo) -> nfs4::ChangeInfo {

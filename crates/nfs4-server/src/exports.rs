@@ -34,6 +34,9 @@ pub struct ExportOptions {
     pub anonymous_gid: u32,
     /// Whether everything that would change the volume is `NFS4ERR_ROFS`.
     pub read_only: bool,
+    /// Whether clients can see and set access control lists. Those that are set count in any case. Where they are offered,
+    /// programs such as `ls -l` ask for the list of every file.
+    pub acls: bool,
     /// Where clients may come from. For all others the volume does not exist: it is not in the pseudo root, and
     /// its handles are stale. With no network at all nobody sees it.
     pub networks: Vec<Network>,
@@ -51,6 +54,7 @@ impl Default for ExportOptions {
             anonymous_uid: NOBODY,
             anonymous_gid: NOBODY,
             read_only: false,
+            acls: false,
             networks: vec![Network::ALL_V4, Network::ALL_V6],
             security: ExportSecurity::default(),
         }

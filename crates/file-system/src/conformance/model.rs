@@ -193,7 +193,7 @@ fn some_acl(number: u16) -> Acl {
     let who = [Who::Owner, Who::Group, Who::Everyone, Who::User(1), Who::User(2), Who::GroupNumber(2)];
     let rights = [right::ALL, 0x27, 0x21, 0x06, right::WRITE_ACL, right::DELETE_CHILD | right::DELETE];
     let entry = |at: u16| Ace {
-        allows: at % 4 != 0,
+        allows: !at.is_multiple_of(4),
         flags: choose(at / 4, &[0, 3, 1, 2, 11]),
         rights: choose(at / 3, &rights),
         who: choose(at, &who),

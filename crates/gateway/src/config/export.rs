@@ -28,6 +28,8 @@ pub struct ExportConfig {
     pub anongid: u32,
     /// Whether clients may change nothing.
     pub read_only: bool,
+    /// Whether clients can see and set access control lists. Then programs such as `ls -l` ask for the list of every file.
+    pub acls: bool,
     /// Where clients may come from, such as `10.1.0.0/16`, `fd00::/8` or one address. For all others the volume does
     /// not exist. An address proves nothing about who has it: see docs/security.md.
     pub networks: Vec<String>,
@@ -43,13 +45,14 @@ pub struct ExportConfig {
 
 impl Default for ExportConfig {
     fn default() -> ExportConfig {
-        let ExportOptions { anonymous_uid, anonymous_gid, read_only, networks, .. } =
+        let ExportOptions { anonymous_uid, anonymous_gid, read_only, acls, networks, .. } =
             ExportOptions::default();
         ExportConfig {
             squash: Squash::None,
             anonuid: anonymous_uid,
             anongid: anonymous_gid,
             read_only,
+            acls,
             networks: networks.iter().map(Network::to_string).collect(),
             sec: usual_sec(),
             tls: ExportTls::default(),
@@ -74,6 +77,7 @@ impl ExportConfig {
             anonymous_uid: self.anonuid,
             anonymous_gid: self.anongid,
             read_only: self.read_only,
+            acls: self.acls,
             networks: networks(&self.networks)?,
             security: export_security(&self.sec, self.tls, trusted)?,
         })

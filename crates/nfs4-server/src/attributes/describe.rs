@@ -2,10 +2,14 @@
 
 use file_system::{Attributes, FileId, FileKind, Space};
 use ids::{Timestamp, VolumeId};
-use nfs4::{Attribute, AttributeValues, Bitmap, FileType, Fsid, NfsTime, SpecData, Utf8String};
+use nfs4::attribute::acl::{SUPPORT_ALLOW, SUPPORT_DENY};
+use nfs4::{
+    Attribute, AttributeValues, Bitmap, Component, FileType, FsLocations, Fsid, NfsTime, SpecData, Utf8String,
+};
 
+use super::acl::{acl_of, to_acl, to_dacl};
 use super::server::of_server;
-use super::supported;
+use super::{EXCLUSIVE_CREATE, supported};
 use crate::exports::Export;
 use crate::file_handle::Handle;
 use crate::shared::Shared;
@@ -18,6 +22,8 @@ pub(crate) struct Describer<'a> {
     request: Bitmap,
     root: FileId,
     mount_point: u64,
+    /// Whether access control lists are offered.
+    acls: bool,
     owner: u32,
     group: u32,
     values: AttributeValues,
@@ -39,19 +45,32 @@ impl<'a> Describer<'a> {
             values.files_avail = Some(space.free_files);
             values.files_free = Some(space.free_files);
             values.files_total = Some(space.total_files);
+            values.quota_avail_hard = Some(space.available_bytes);
+            values.quota_avail_soft = Some(space.available_bytes);
+            values.quota_used = Some(space.total_bytes.saturating_sub(space.free_bytes));
             values.space_avail = Some(space.available_bytes);
             values.space_free = Some(space.free_bytes);
             values.space_total = Some(space.total_bytes);
         }
         values.owner = Some(number(0));
         values.owner_group = Some(number(0));
+        if request.contains(Attribute::FsLocations) {
+            let fs_root = vec![Component::from(export.name.clone())];
+            values.fs_locations = Some(Box::new(FsLocations { fs_root, locations: Vec::new() }));
+        }
+        let acls = export.options.acls;
+        if acls {
+            values.aclsupport = Some(SUPPORT_ALLOW | SUPPORT_DENY);
+        }
+        values.supported_attrs = Some(supported(2, acls));
+        values.suppattr_exclcreat = Some(EXCLUSIVE_CREATE & supported(2, acls));
         let mount_point = export.mount_point();
-        Describer { server, request, root, mount_point, owner: 0, group: 0, values }
+        Describer { server, request, root, mount_point, acls, owner: 0, group: 0, values }
     }
 
     /// For a client of this minor version.
     pub fn in_minor_version(mut self, minor_version: u32) -> Describer<'a> {
-        self.values.supported_attrs = Some(supported(minor_version));
+        self.values.supported_attrs = Some(supported(minor_version, self.acls));
         self
     }
 
@@ -69,6 +88,11 @@ impl<'a> Describer<'a> {
         }
         if self.request.contains(Attribute::Filehandle) {
             self.values.filehandle = Some(self.server.handles.seal(Handle::File(file)));
+        }
+        if self.acls && self.request.intersects(LISTS) {
+            let acl = acl_of(attributes);
+            self.values.acl = self.request.contains(Attribute::Acl).then(|| to_acl(&acl));
+            self.values.dacl = self.request.contains(Attribute::Dacl).then(|| to_dacl(&acl));
         }
         let values = &mut self.values;
         values.r#type = Some(file_type(attributes.kind));
@@ -92,6 +116,9 @@ impl<'a> Describer<'a> {
         self.values
     }
 }
+
+/// The attributes that are made only when they are asked for.
+const LISTS: Bitmap = Attribute::set(&[Attribute::Acl, Attribute::Dacl]);
 
 /// The volume as file system of the protocol. No volume has number zero; that is the pseudo root's.
 pub(super) fn fsid(volume: VolumeId) -> Fsid {

@@ -1,7 +1,7 @@
 //! Attributes of whatever a handle stands for.
 
 use file_system::{FileId, Transaction};
-use nfs4::{AttributeValues, Bitmap};
+use nfs4::{AttributeValues, Bitmap, NfsStatus};
 
 use super::{Describer, of_pseudo_root, supported, wants_space};
 use crate::compound::Compound;
@@ -20,8 +20,21 @@ pub(crate) async fn of_current(cx: &mut Compound<'_>, request: Bitmap) -> Result
             of_file(server, &export, transaction, file, request).await?
         }
     };
-    values.supported_attrs = Some(supported(cx.minor_version));
+    values.supported_attrs = Some(supported_by_current(cx)?);
     Ok(values)
+}
+
+/// `NFS4ERR_ATTRNOTSUPP` if one of the attributes is not supported by the object of the current filehandle.
+pub(crate) fn check_supported(cx: &Compound<'_>, attributes: Bitmap) -> Result<(), NfsStatus> {
+    if supported_by_current(cx)?.contains_all(attributes) { Ok(()) } else { Err(NfsStatus::AttrNotSupp) }
+}
+
+fn supported_by_current(cx: &Compound<'_>) -> Result<Bitmap, NfsStatus> {
+    let acls = match cx.current()? {
+        Handle::PseudoRoot => false,
+        Handle::File(file) => cx.export(file.volume)?.options.acls,
+    };
+    Ok(supported(cx.minor_version, acls))
 }
 
 /// The same about an object of a volume.

@@ -1,6 +1,6 @@
 //! Attributes of the pseudo root, a directory of user 0 that everybody can read and nobody can change.
 
-use nfs4::{AttributeValues, FileType, Fsid, NfsStatus, SpecData};
+use nfs4::{AttributeValues, FileType, FsLocations, Fsid, NfsStatus, SpecData};
 
 use super::describe::{fsid, number, time};
 use super::server::of_server;
@@ -18,11 +18,15 @@ pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeVal
         fsid: Some(Fsid { major: 0, minor: 0 }),
         filehandle: Some(server.handles.seal(Handle::PseudoRoot)),
         fileid: Some(PSEUDO_ROOT_NUMBER),
+        fs_locations: Some(Box::new(FsLocations { fs_root: Vec::new(), locations: Vec::new() })),
         files_avail: Some(0),
         files_free: Some(0),
         files_total: Some(exports.as_slice().len() as u64 + 1),
         mode: Some(0o555),
         numlinks: Some(exports.as_slice().len() as u32 + 2),
+        quota_avail_hard: Some(0),
+        quota_avail_soft: Some(0),
+        quota_used: Some(0),
         owner: Some(number(0)),
         owner_group: Some(number(0)),
         rawdev: Some(SpecData { major: 0, minor: 0 }),

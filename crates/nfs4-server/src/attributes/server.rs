@@ -5,14 +5,14 @@ use file_system::limits::{MAX_FILE_SIZE, MAX_LINKS};
 use nfs4::bits::fh_expire;
 use nfs4::{AttributeValues, ChangeAttrType, FsCharset, NfsStatus, NfsTime};
 
-use super::supported::{EXCLUSIVE_CREATE, SUPPORTED};
+use super::supported::{EXCLUSIVE_CREATE, supported};
 use crate::shared::Shared;
 
 /// All of them.
 pub(super) fn of_server(server: &Shared) -> AttributeValues {
     let transfer = u64::from(server.limits.transfer_bytes());
     AttributeValues {
-        supported_attrs: Some(SUPPORTED),
+        supported_attrs: Some(supported(2, false)),
         fh_expire_type: Some(fh_expire::PERSISTENT),
         link_support: Some(true),
         symlink_support: Some(true),
@@ -32,7 +32,7 @@ pub(super) fn of_server(server: &Shared) -> AttributeValues {
         maxwrite: Some(transfer),
         no_trunc: Some(true),
         time_delta: Some(NfsTime { seconds: 0, nanoseconds: 1 }),
-        suppattr_exclcreat: Some(EXCLUSIVE_CREATE),
+        suppattr_exclcreat: Some(EXCLUSIVE_CREATE & supported(2, false)),
         // Names are bytes here.
         fs_charset_cap: Some(FsCharset::CONTAINS_NON_UTF8),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),

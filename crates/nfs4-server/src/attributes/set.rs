@@ -1,9 +1,12 @@
 //! From the wire to [`SetAttributes`].
 
+use std::sync::Arc;
+
 use file_system::{SetAttributes, SetTime};
 use ids::Timestamp;
 use nfs4::{Attribute, AttributeValues, Bitmap, Fattr, ModeMasked, NfsStatus, NfsTime, Utf8String};
 
+use super::acl::{from_acl, from_dacl};
 use super::supported::{SETTABLE, SUPPORTED};
 
 /// Attributes to set.
@@ -25,8 +28,8 @@ pub(crate) fn to_set(wanted: &Fattr) -> Result<ToSet, NfsStatus> {
         attributes.mode = Some(apply(masked, 0)?);
     }
     if let Some(both) = values.mode_umask {
-        // There are no default ACLs here that would take the place of the umask (RFC 8275 §6).
-        attributes.mode = Some(checked_mode(both.mode)? & !both.umask);
+        attributes.mode = Some(checked_mode(both.mode)?);
+        attributes.umask = Some(both.umask);
     }
     Ok(ToSet { attributes, applied: wanted.bitmap })
 }
@@ -58,13 +61,24 @@ fn decode(wanted: &Fattr) -> Result<AttributeValues, NfsStatus> {
     if (wanted.bitmap & MODES).len() > 1 {
         return Err(NfsStatus::Inval);
     }
+    const LISTS: Bitmap = Attribute::set(&[Attribute::Acl, Attribute::Dacl]);
+    if wanted.bitmap.contains_all(LISTS) {
+        return Err(NfsStatus::Inval);
+    }
     wanted.values().map_err(|error| error.status())
 }
 
 /// All but the two indirect ways to say a mode.
 fn plain(values: &AttributeValues) -> Result<SetAttributes, NfsStatus> {
+    let acl = match (&values.acl, &values.dacl) {
+        (Some(acl), _) => Some(from_acl(acl)?),
+        (None, Some(dacl)) => Some(from_dacl(dacl)?),
+        (None, None) => None,
+    };
     Ok(SetAttributes {
         mode: values.mode.map(checked_mode).transpose()?,
+        umask: None,
+        acl: acl.map(Arc::new),
         uid: values.owner.as_ref().map(id).transpose()?,
         gid: values.owner_group.as_ref().map(id).transpose()?,
         size: values.size,
@@ -88,7 +102,7 @@ fn apply(masked: ModeMasked, mode: u32) -> Result<u32, NfsStatus> {
 }
 
 /// A user or group: digits alone (RFC 8881 §5.9). The largest number stands for nobody in system calls.
-fn id(text: &Utf8String) -> Result<u32, NfsStatus> {
+pub(super) fn id(text: &Utf8String) -> Result<u32, NfsStatus> {
     let digits = text.as_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).filter(|&id| id != u32::MAX).ok_or(NfsStatus::BadOwner)
 }

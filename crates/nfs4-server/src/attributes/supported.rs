@@ -2,24 +2,31 @@
 
 use nfs4::{Attribute, Bitmap, NfsStatus};
 
-/// Attributes that can be read or set, of every object and of the pseudo root.
-pub(crate) const SUPPORTED: Bitmap =
-    Attribute::REQUIRED.union(SERVER).union(OBJECT).union(SPACE).union(SETTABLE);
+/// Attributes that can be read or set.
+pub(super) const SUPPORTED: Bitmap =
+    Attribute::REQUIRED.union(SERVER).union(OBJECT).union(SPACE).union(SETTABLE).union(ACLS);
 
-/// The attributes that a minor version has of those.
-pub(crate) fn supported(minor_version: u32) -> Bitmap {
-    if minor_version == 0 { SUPPORTED & Attribute::OF_MINOR_0 } else { SUPPORTED }
+/// The attributes of those that a minor version has; and access control lists only where they are offered. The pseudo root
+/// has none.
+pub(crate) fn supported(minor_version: u32, acls: bool) -> Bitmap {
+    let offered = if acls { SUPPORTED } else { SUPPORTED.difference(ACLS) };
+    if minor_version == 0 { offered & Attribute::OF_MINOR_0 } else { offered }
 }
+
+/// Everything about access control lists.
+pub(super) const ACLS: Bitmap = Attribute::set(&[Attribute::Acl, Attribute::Aclsupport, Attribute::Dacl]);
 
 /// Attributes that can be set.
 pub(super) const SETTABLE: Bitmap = Attribute::set(&[
     Attribute::Size,
+    Attribute::Acl,
     Attribute::Mode,
     Attribute::Owner,
     Attribute::OwnerGroup,
     Attribute::TimeAccessSet,
     Attribute::TimeCreate,
     Attribute::TimeModifySet,
+    Attribute::Dacl,
     Attribute::ModeSetMasked,
     Attribute::ModeUmask,
 ]);
@@ -53,6 +60,7 @@ const SERVER: Bitmap = Attribute::set(&[
 /// Optional attributes of single objects.
 const OBJECT: Bitmap = Attribute::set(&[
     Attribute::Fileid,
+    Attribute::FsLocations,
     Attribute::Mode,
     Attribute::Numlinks,
     Attribute::Owner,
@@ -71,6 +79,9 @@ const SPACE: Bitmap = Attribute::set(&[
     Attribute::FilesAvail,
     Attribute::FilesFree,
     Attribute::FilesTotal,
+    Attribute::QuotaAvailHard,
+    Attribute::QuotaAvailSoft,
+    Attribute::QuotaUsed,
     Attribute::SpaceAvail,
     Attribute::SpaceFree,
     Attribute::SpaceTotal,

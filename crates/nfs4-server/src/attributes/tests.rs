@@ -1,6 +1,9 @@
 //! Tables of what is said and what can be set.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use file_system::acl::{Ace, Acl, Who};
 use file_system::{Caller, CreateKind, Device, FileKind, Mode, Name, OpenCreate, SetAttributes, SetTime};
 use ids::Timestamp;
 use nfs4::{
@@ -8,7 +11,7 @@ use nfs4::{
     SpecData, Utf8String,
 };
 
-use super::supported::SETTABLE;
+use super::supported::{ACLS, SETTABLE, SUPPORTED};
 use super::*;
 use crate::exports::PSEUDO_ROOT_NUMBER;
 use crate::testing::{shared, volume};
@@ -17,7 +20,8 @@ const READABLE: Bitmap = SUPPORTED.difference(Attribute::WRITE_ONLY);
 
 /// What is said about the pseudo root, a volume's root, and one object of each kind in it.
 async fn everything_said(request: Bitmap) -> Vec<(FileKind, AttributeValues)> {
-    let export = volume(0x1_0000_0000_0000_0007);
+    let mut export = volume(0x1_0000_0000_0000_0007);
+    export.options.acls = true;
     let server = shared(vec![export.clone()]);
     let mut transaction = export.file_system.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
     let root = transaction.root();
@@ -52,12 +56,14 @@ async fn everything_said(request: Bitmap) -> Vec<(FileKind, AttributeValues)> {
 
 #[tokio::test]
 async fn every_supported_attribute_is_said_of_every_object_and_survives_the_wire() {
-    for (kind, values) in everything_said(READABLE).await {
-        let fattr = values.select(READABLE);
-        assert_eq!(READABLE - fattr.bitmap, Bitmap::EMPTY, "missing of {kind:?}");
-        assert_eq!(values.bitmap() - READABLE, Bitmap::EMPTY, "not supported, but said of {kind:?}");
+    for (number, (kind, values)) in everything_said(READABLE).await.into_iter().enumerate() {
+        let readable = if number == 0 { READABLE - ACLS } else { READABLE };
+        let fattr = values.select(readable);
+        assert_eq!(readable - fattr.bitmap, Bitmap::EMPTY, "missing of {kind:?}");
+        assert_eq!(values.bitmap() - readable, Bitmap::EMPTY, "not supported, but said of {kind:?}");
+        assert_eq!(values.supported_attrs.map(|all| all - Attribute::WRITE_ONLY), Some(readable));
         assert_eq!(fattr.values().unwrap(), values, "{kind:?}");
-        for attribute in READABLE.iter() {
+        for attribute in readable.iter() {
             let one = values.select(Bitmap::of(&[attribute]));
             assert_eq!(one.values().unwrap().bitmap(), Bitmap::of(&[attribute]));
         }
@@ -105,14 +111,18 @@ async fn a_volume_is_a_file_system_of_its_own_mounted_on_the_pseudo_root() {
 #[tokio::test]
 async fn what_costs_more_is_said_only_when_asked_for() {
     let costly = Attribute::set(&[Attribute::Filehandle, Attribute::SpaceFree]);
-    for (kind, values) in everything_said(READABLE - costly).await.into_iter().skip(1) {
-        assert_eq!(values.filehandle, None, "{kind:?}");
+    for (kind, values) in everything_said(READABLE - costly - ACLS).await.into_iter().skip(1) {
+        assert_eq!((&values.filehandle, &values.acl, &values.dacl), (&None, &None, &None), "{kind:?}");
     }
     assert!(wants_space(costly) && !wants_space(Attribute::set(&[Attribute::SpaceUsed])));
 }
 
 #[test]
 fn the_lists_of_attributes_agree() {
+    assert_eq!(supported(2, true), SUPPORTED);
+    assert_eq!(supported(2, false), SUPPORTED - ACLS);
+    let of_minor_0 = Attribute::set(&[Attribute::Acl, Attribute::Aclsupport]);
+    assert_eq!(supported(0, true) & ACLS, of_minor_0);
     assert!(SUPPORTED.contains_all(Attribute::REQUIRED));
     assert!(SUPPORTED.contains_all(SETTABLE));
     assert!(Attribute::SETTABLE.contains_all(SETTABLE));
@@ -138,7 +148,16 @@ fn every_settable_attribute_reaches_the_file_system() {
     let at = NfsTime { seconds: -5, nanoseconds: 999_999_999 };
     let same = Timestamp { seconds: -5, nanos: 999_999_999 };
     let none = AttributeValues::default;
-    let cases: [(AttributeValues, SetAttributes); 12] = [
+    let ace = nfs4::Ace { ace_type: 0, flags: 0, access_mask: 1, who: "GROUP@".into() };
+    let entry = Ace { allows: true, flags: 0, rights: 1, who: Who::Group };
+    let list = |flags| SetAttributes {
+        acl: Some(Arc::new(Acl { flags, entries: vec![entry] })),
+        ..SetAttributes::default()
+    };
+    let dacl = nfs4::Acl41 { flags: 1, aces: vec![ace.clone()] };
+    let cases: [(AttributeValues, SetAttributes); 14] = [
+        (AttributeValues { acl: Some(vec![ace]), ..none() }, list(Acl::PROTECTED)),
+        (AttributeValues { dacl: Some(dacl), ..none() }, list(Acl::AUTO_INHERIT)),
         (none(), SetAttributes::default()),
         (AttributeValues { size: Some(7), ..none() }, SetAttributes::with_size(7)),
         (AttributeValues { mode: Some(0o7654), ..none() }, SetAttributes::with_mode(0o7654)),
@@ -176,7 +195,7 @@ fn every_settable_attribute_reaches_the_file_system() {
         ),
         (
             AttributeValues { mode_umask: Some(ModeUmask { mode: 0o2777, umask: 0o027 }), ..none() },
-            SetAttributes::with_mode(0o2750),
+            SetAttributes { umask: Some(0o027), ..SetAttributes::with_mode(0o2777) },
         ),
     ];
     let mut covered = Bitmap::EMPTY;
@@ -233,6 +252,14 @@ fn values_that_make_no_sense_are_refused() {
         ),
         (masked(0o10000, 0o10000), NfsStatus::Inval),
         (masked(0o4, 0o2), NfsStatus::Inval),
+        (
+            AttributeValues {
+                acl: Some(Vec::new()),
+                dacl: Some(nfs4::Acl41 { flags: 0, aces: Vec::new() }),
+                ..none()
+            },
+            NfsStatus::Inval,
+        ),
         (AttributeValues { mode: Some(0o2), ..masked(0o2, 0o2) }, NfsStatus::Inval),
     ];
     for text in

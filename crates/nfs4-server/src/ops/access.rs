@@ -1,6 +1,7 @@
 //! ACCESS (RFC 8881 §18.1).
 
-use file_system::{Access, FileKind, permitted};
+use file_system::permission::{may_add, may_remove_some};
+use file_system::{Access, Attributes, Caller, FileKind, permitted};
 use nfs4::bits::access;
 use nfs4::{AccessArgs, AccessOk, NfsStatus};
 
@@ -35,12 +36,13 @@ const XATTRS: &[(u32, Access)] = &[
 /// What nobody may on a volume that is offered for reading only.
 const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE | access::XATTR_WRITE;
 
-/// Which of the rights asked for the caller has, by the mode bits alone.
+/// Which of the rights asked for the caller has.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<AccessOk, Failure> {
     let known = if cx.minor_version < 2 { 0x3f } else { 0x1ff };
     if args.access & !known != 0 {
         return Err(NfsStatus::Inval.into());
     }
+    let mut finer = 0;
     let (rights, xattrs, has) = match cx.current()? {
         Handle::PseudoRoot => (DIRECTORY, XATTRS, Access::READ | Access::EXECUTE),
         Handle::File(file) => {
@@ -51,10 +53,14 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<Acce
                 FileKind::Regular => (FILE, XATTRS),
                 _ => (FILE, &[][..]),
             };
+            if attributes.acl.is_some() && attributes.kind == FileKind::Directory {
+                finer = rights_on_entries(&attributes, &caller);
+            }
             (rights, xattrs, permitted(&attributes, &caller))
         }
     };
     let mut answer = judge(rights, has, args.access);
+    answer.access |= finer & answer.supported;
     let more = judge(xattrs, has, args.access);
     answer = AccessOk { supported: answer.supported | more.supported, access: answer.access | more.access };
     if let Handle::File(file) = cx.current()?
@@ -63,6 +69,19 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &AccessArgs) -> Result<Acce
         answer.access &= !CHANGES;
     }
     Ok(answer)
+}
+
+/// What an access control list lets the caller do with the entries of a directory: adding and removing are different
+/// rights there.
+fn rights_on_entries(directory: &Attributes, caller: &Caller) -> u32 {
+    let mut rights = 0;
+    if [FileKind::Regular, FileKind::Directory].iter().any(|&kind| may_add(directory, kind, caller).is_ok()) {
+        rights |= access::EXTEND;
+    }
+    if may_remove_some(directory, caller) {
+        rights |= access::DELETE;
+    }
+    rights
 }
 
 fn judge(rights: &[(u32, Access)], has: Access, asked: u32) -> AccessOk {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use file_system::{CreateKind, Device};
 use nfs4::{CreateArgs, CreateOk, CreateType, NfsStatus, SpecData};
 
-use crate::attributes::{change_info, to_set};
+use crate::attributes::{change_info, check_supported, to_set};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
@@ -14,6 +14,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<Crea
     let directory = cx.current_file(NfsStatus::Rofs)?;
     let kind = kind(&args.object_type)?;
     let name = super::name(&args.name)?;
+    check_supported(cx, args.attributes.bitmap)?;
     let wanted = to_set(&args.attributes)?;
     let is_device = matches!(kind, CreateKind::BlockDevice(_) | CreateKind::CharacterDevice(_));
     if is_device && !cx.caller(directory.volume)?.is_superuser() {

@@ -102,7 +102,10 @@ async fn pseudo_root(
     let Some(mut page) = Page::begin(out, verifier, limit, args) else { return Ok(false) };
     for (cookie, export) in (FIRST_COOKIE + first as u64..).zip(rest) {
         let values = match root_directory(server, export, requester, args.request).await {
-            Ok(values) => AttributeValues { supported_attrs: Some(supported(cx.minor_version)), ..values },
+            Ok(values) => AttributeValues {
+                supported_attrs: Some(supported(cx.minor_version, export.options.acls)),
+                ..values
+            },
             // One volume that is not there must not hide the others.
             Err(status) if args.request.contains(Attribute::RdattrError) => of_mount_point(export, status),
             Err(status) => return Err(status.into()),

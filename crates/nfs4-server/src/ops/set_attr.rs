@@ -3,7 +3,7 @@
 use file_system::Authority;
 use nfs4::{Attribute, Bitmap, NfsStatus, SetAttrArgs};
 
-use crate::attributes::to_change;
+use crate::attributes::{check_supported, to_change};
 use crate::compound::Compound;
 use crate::failure::Failure;
 
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bitmap, Failure> {
     let file = cx.current_file(NfsStatus::Rofs)?;
     let wanted = &args.attributes;
+    check_supported(cx, wanted.bitmap)?;
     let mode = if wanted.bitmap.contains(Attribute::ModeSetMasked) {
         cx.transaction(file.volume).await?.attributes(file).await?.mode
     } else {

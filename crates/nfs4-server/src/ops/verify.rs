@@ -2,7 +2,7 @@
 
 use nfs4::{Attribute, NfsStatus, VerifyArgs};
 
-use crate::attributes::{SUPPORTED, check_readable, of_current};
+use crate::attributes::{check_readable, check_supported, of_current};
 use crate::compound::Compound;
 use crate::failure::Failure;
 
@@ -11,9 +11,7 @@ use crate::failure::Failure;
 pub(super) async fn same(cx: &mut Compound<'_>, args: &VerifyArgs) -> Result<bool, Failure> {
     cx.current()?;
     let given = &args.attributes;
-    if !SUPPORTED.contains_all(given.bitmap) {
-        return Err(NfsStatus::AttrNotSupp.into());
-    }
+    check_supported(cx, given.bitmap)?;
     if given.bitmap.contains(Attribute::RdattrError) {
         return Err(NfsStatus::Inval.into());
     }

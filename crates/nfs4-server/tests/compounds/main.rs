@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // tests, helpers included
 
+mod access_control_lists;
 mod conflicting;
 mod conflicts;
 mod copies;
