@@ -74,6 +74,8 @@ pub struct NfsConfig {
     pub listen: SocketAddr,
     /// How long a silent client keeps its opens and locks.
     pub lease: Span,
+    /// Whether clients may keep files to themselves until others want them (delegations).
+    pub delegations: bool,
     /// The keytab with the keys of `nfs/HOST`, for clients with Kerberos. Without it they are refused.
     pub keytab: Option<PathBuf>,
     /// TLS.
@@ -241,6 +243,7 @@ impl Default for NfsConfig {
         NfsConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 2049)),
             lease: Span::from_secs(90),
+            delegations: true,
             keytab: None,
             tls: NfsTlsConfig::default(),
         }

@@ -152,6 +152,7 @@ impl Node {
             server_id: format!("kurma-{}-{}", gateway, key.id()).into_bytes(),
             lease: config.nfs.lease.as_duration(),
             courtesy: ServerConfig::DEFAULT_COURTESY,
+            delegations: config.nfs.delegations,
             limits: nfs_limits(getrlimit(Resource::Nofile).current),
         })
         .await

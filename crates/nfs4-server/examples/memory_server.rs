@@ -37,6 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             server_id: b"memory_server".to_vec(),
             lease,
             courtesy: ServerConfig::DEFAULT_COURTESY,
+            delegations: true,
             limits: Limits::default(),
         })
         .await?;

@@ -1,5 +1,6 @@
 //! One request while it runs: where it stands, its transaction, what it changed.
 
+mod changing;
 mod commit;
 mod reply;
 mod request;
@@ -23,7 +24,8 @@ use crate::file_handle::Handle;
 use crate::minor0;
 use crate::refusals::Refused;
 use crate::shared::Shared;
-use crate::state::{IoGrant, UndoLog};
+use crate::state::{IoGrant, RequestId, UndoLog};
+use changing::Changing;
 use commit::Changes;
 
 /// A filehandle and the state id that goes with it (RFC 8881 §16.2.3).
@@ -42,6 +44,8 @@ impl Place {
 pub(crate) struct InSession {
     pub client: ClientId,
     pub session: SessionId,
+    /// This request.
+    pub request: RequestId,
 }
 
 /// What operations see of the request they are part of.
@@ -65,6 +69,10 @@ pub(crate) struct Compound<'a> {
     /// What operations did to the state since the last commit.
     pub undo: UndoLog,
     changes: Changes,
+    /// Files that are not delegated before the commit.
+    changing: Changing<'a>,
+    /// Whether delegations in the way are not waited for any more.
+    impatient: bool,
     /// Leave to copy, until the transaction ends.
     copying: Option<SemaphorePermit<'a>>,
     /// Bytes that the reply may still grow by, this operation's number and status included.
@@ -97,6 +105,8 @@ impl<'a> Compound<'a> {
             transaction: None,
             undo: UndoLog::default(),
             changes: Changes::None,
+            changing: Changing::new(server),
+            impatient: false,
             copying: None,
             room: 0,
             too_big: NfsStatus::RepTooBig,
@@ -190,8 +200,17 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`.
-    pub fn authority(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, Failure> {
+    /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`. Whoever writes without
+    /// having it open has delegations recalled.
+    pub fn authority(&mut self, id: StateId, file: FileId, write: bool) -> Result<Authority, Failure> {
+        let authority = self.granted(id, file, write)?;
+        if write && authority == Authority::Checked {
+            self.yield_delegations(file)?;
+        }
+        Ok(authority)
+    }
+
+    fn granted(&self, id: StateId, file: FileId, write: bool) -> Result<Authority, Failure> {
         if self.minor_version == 0 {
             return minor0::authority(self, id, file, write);
         }
@@ -288,6 +307,18 @@ impl<'a> Compound<'a> {
             self.changes = Changes::Unstable;
         }
         Ok(())
+    }
+
+    /// The operation is about to change `file` in spite of what its delegations promise: those of other clients are
+    /// recalled, and none is given before the change is visible. To be called before the operation changes anything.
+    pub fn yield_delegations(&mut self, file: FileId) -> Result<(), Failure> {
+        let client = self.client().ok();
+        self.changing.begin(client, file)
+    }
+
+    /// The operation closes `file`: what was written by the open is not visible before the commit.
+    pub fn delegate_later(&mut self, file: FileId) {
+        self.changing.mark(file);
     }
 
     /// Whether anything was changed since the last commit.

@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub lease: Duration,
     /// How long a client that was silent for longer keeps what it holds if nobody else wants it.
     pub courtesy: Duration,
+    /// Whether files are delegated to clients that can be called back.
+    pub delegations: bool,
     /// Bounds on what clients may have.
     pub limits: Limits,
 }

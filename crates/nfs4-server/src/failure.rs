@@ -1,6 +1,6 @@
 //! How operations end when they do not succeed; the one place where errors of the file system become statuses.
 
-use file_system::FsError;
+use file_system::{FileId, FsError};
 use nfs4::{ClientId, NfsStatus};
 
 use crate::state::Refusal;
@@ -17,6 +17,9 @@ pub(crate) enum Failure {
     /// This client is in the way, and its lease has expired: the compound has to be taken back, the client
     /// forgotten ([`crate::shared::Shared::evict`]), the compound run again.
     Expired(ClientId),
+    /// Delegations of this file are in the way, and were recalled: the compound has to be taken back, and run again
+    /// when they are returned ([`crate::shared::Shared::returned`]).
+    Recalled(FileId),
 }
 
 impl From<NfsStatus> for Failure {
@@ -30,6 +33,7 @@ impl From<Refusal> for Failure {
         match refusal {
             Refusal::Status(status) => Failure::Status(status),
             Refusal::Expired(client) => Failure::Expired(client),
+            Refusal::Recalled(file) => Failure::Recalled(file),
         }
     }
 }

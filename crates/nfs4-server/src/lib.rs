@@ -2,8 +2,9 @@
 //!
 //! It speaks RFC 7530, RFC 8881 and RFC 7862 over one TCP port, exports any number of volumes under one pseudo root, and
 //! keeps the protocol's state: sessions with exactly-once semantics, opens with share reservations, byte-range
-//! locks, leases, and reclaim after a restart. It knows nothing of disks or clouds: what it stores goes through
-//! the file system's transactions, and through [`ClientRecords`] for the list of clients that may reclaim.
+//! locks, delegations for reading, leases, and reclaim after a restart. It knows nothing of disks or clouds: what it
+//! stores goes through the file system's transactions, and through [`ClientRecords`] for the list of clients that may
+//! reclaim.
 //!
 //! Every compound is one transaction of the file system (decision D1): begun at the first operation that touches
 //! a file, committed once before the reply leaves, run again when it meets a conflict.
@@ -14,11 +15,14 @@
 //! * `ops` has one file for each operation, `attributes` what is said about files.
 //! * `minor0` is what 4.0 has in place of sessions: clients, owners that count their operations, repeated requests.
 //!
-//! Nothing is delegated yet, no layouts are given.
+//! * `callbacks` calls clients back, for what they were delegated.
+//!
+//! No layouts are given.
 
 #![deny(missing_docs)]
 
 mod attributes;
+mod callbacks;
 mod caller;
 mod client_records;
 mod compound;

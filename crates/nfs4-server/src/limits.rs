@@ -33,6 +33,12 @@ pub struct Limits {
     pub locks: usize,
     /// Lock-owner states of one client.
     pub lock_owners_per_client: usize,
+    /// Delegations of one client. Above it opens are not delegated.
+    pub delegations_per_client: usize,
+    /// Delegations of all clients together.
+    pub delegations: usize,
+    /// Requests that wait for the return of a delegation at one time; more are asked to come again at once.
+    pub waiting_for_returns: usize,
     /// Compounds with COPY at one time. Each holds what one transaction can hold; one more is asked to come again.
     pub copies: usize,
     /// How often a compound is tried beside others before it waits for its turn alone.
@@ -58,6 +64,9 @@ impl Default for Limits {
             locks_per_file: 1 << 16,
             locks: 1 << 18,
             lock_owners_per_client: 1 << 17,
+            delegations_per_client: 1 << 14,
+            delegations: 1 << 16,
+            waiting_for_returns: 256,
             copies: 16,
             optimistic_tries: 4,
             exclusive_tries: 4,

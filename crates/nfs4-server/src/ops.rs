@@ -7,6 +7,7 @@ pub(crate) mod close;
 mod commit;
 mod copy;
 mod create;
+mod delegation;
 mod exchange_id;
 mod file_handle;
 mod get_attr;
@@ -68,7 +69,10 @@ pub(crate) async fn execute(
             allocate::deallocate(cx, &args).await?;
             NfsResOp::Deallocate(NfsStatus::Ok)
         }
-        NfsArgOp::DelegReturn(_) => return Err(NfsStatus::BadStateId.into()),
+        NfsArgOp::DelegReturn(args) => {
+            delegation::give_back(cx, &args)?;
+            NfsResOp::DelegReturn(NfsStatus::Ok)
+        }
         NfsArgOp::DestroyClientId(args) => {
             session::destroy_client(cx, &args).await?;
             NfsResOp::DestroyClientId(NfsStatus::Ok)

@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::callbacks;
 use crate::compound;
 use crate::connections::Connections;
 use crate::expected_reply;
@@ -71,6 +72,7 @@ impl Server {
                 courtesy: config.courtesy,
                 // Never 0, which would make state ids that look special (RFC 8881 §8.2.3).
                 instance: (config.environment.entropy.next_u64() as u32).clamp(1, u32::MAX - 1),
+                delegations: config.delegations,
                 limits: config.limits,
             },
             grace,
@@ -83,7 +85,9 @@ impl Server {
             server_id,
             lease: config.lease,
             limits: config.limits,
+            signals: state.signals.clone(),
             state: Mutex::new(state),
+            waiting_for_returns: Semaphore::new(config.limits.waiting_for_returns),
             metrics: Metrics::new(),
             refusals: Refusals::default(),
             copies: Semaphore::new(config.limits.copies),
@@ -109,6 +113,7 @@ impl Server {
             () = shutdown.cancelled() => Ok(()),
             result = self.accept(&listener) => result,
             () = self.keep_house() => Ok(()),
+            () = self.call_back() => Ok(()),
         };
         drop(listener);
         self.stop().await;
@@ -185,6 +190,20 @@ impl Server {
             self.inner.shared.environment.clock.sleep(TICK).await;
             if let Err(status) = self.inner.shared.tick().await {
                 tracing::warn!(%status, "leases could not be looked after");
+            }
+        }
+    }
+
+    /// Sends callbacks as they come up, each as a task of its own.
+    async fn call_back(&self) {
+        let shared = &self.inner.shared;
+        loop {
+            shared.signals.to_call.notified().await;
+            loop {
+                let Some(callback) = shared.state.lock().next_callback() else { break };
+                let peer = self.inner.peers.lock().get(&callback.connection).cloned();
+                let server = self.clone();
+                tokio::spawn(async move { callbacks::send(&server.inner.shared, peer, callback).await });
             }
         }
     }

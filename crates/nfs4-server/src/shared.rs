@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::{Clock, Environment};
+use file_system::FileId;
 use nfs4::{ClientId, NfsStatus, OwnerName};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -14,8 +15,12 @@ use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
 use crate::refusals::Refusals;
-use crate::state::{Refusal, State};
+use crate::state::{Refusal, Signals, State};
 use crate::{ClientRecords, Limits};
+
+/// How long a request waits for delegations that are in its way, before its client is told to come again: a client
+/// that is well returns them within milliseconds, and the one that waits asks again after a tenth of a second or more.
+const RETURN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// One per server; requests hold it by reference.
 pub(crate) struct Shared {
@@ -28,6 +33,10 @@ pub(crate) struct Shared {
     pub limits: Limits,
     /// Held for microseconds, never across an await.
     pub state: Mutex<State>,
+    /// What the state wakes.
+    pub signals: Arc<Signals>,
+    /// One permit for each request that may wait for the return of a delegation.
+    pub waiting_for_returns: Semaphore,
     pub metrics: Metrics,
     pub refusals: Refusals,
     /// One permit for each compound that may copy now.
@@ -68,14 +77,38 @@ impl Shared {
         Ok(())
     }
 
-    /// Housekeeping: ends the grace period, forgets clients that were silent for too long. To be called every
+    /// Waits for the return of the delegations of `file` that were recalled, for a short time and together with not too
+    /// many others; says whether they are gone. Never to be called with a transaction open.
+    pub async fn returned(&self, file: FileId) -> bool {
+        let Ok(_permit) = self.waiting_for_returns.try_acquire() else { return false };
+        let gone = async {
+            loop {
+                let mut returned = std::pin::pin!(self.signals.returned.notified());
+                returned.as_mut().enable();
+                if !self.state.lock().is_being_recalled(file) {
+                    return;
+                }
+                returned.await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = gone => true,
+            () = self.environment.clock.sleep(RETURN_PATIENCE) => false,
+        }
+    }
+
+    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for too long. To be called every
     /// few seconds.
     pub async fn tick(&self) -> Result<(), NfsStatus> {
         let now = self.now();
-        let (late, overdue) = {
-            let state = self.state.lock();
-            (state.late_reclaimers(now), state.overdue(now))
+        let (late, overdue, revoked) = {
+            let mut state = self.state.lock();
+            (state.late_reclaimers(now), state.overdue(now), state.revoke_overdue(now))
         };
+        if revoked > 0 {
+            tracing::warn!(revoked, "delegations were not returned for a whole lease and count no more");
+        }
         if let Some(late) = late {
             for owner in &late {
                 self.records.remove(owner).await.map_err(records_failed)?;

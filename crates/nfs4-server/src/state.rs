@@ -1,12 +1,14 @@
-//! Clients, sessions, opens and locks: one synchronous, deterministic state machine.
+//! Clients, sessions, opens, locks and delegations: one synchronous, deterministic state machine.
 //!
 //! It does no I/O and reads no clock: the time comes with each call, and what has to be durable is named in the
 //! result for the caller to store first. Each file holds one noun and cites the paragraph it follows.
 //! Whatever a compound changes here is written into an [`UndoLog`], so that the compound can be taken back and
 //! run again when its file-system transaction meets a conflict.
 
+mod callback;
 mod client;
 mod create_session;
+mod delegation;
 mod exchange_id;
 mod expiry;
 mod grace;
@@ -22,15 +24,17 @@ mod state_ids;
 mod tests;
 mod undo;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use file_system::FileId;
 use nfs4::{ClientId, NfsStatus, SessionId};
 
+pub(crate) use callback::{CallbackEnd, Notice, OutgoingCallback, RequestId, Signals};
 pub(crate) use client::Principal;
 pub(crate) use create_session::CreateSession;
+pub(crate) use delegation::Undelegated;
 pub(crate) use exchange_id::ExchangeId;
 pub(crate) use grace::Grace;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
@@ -44,7 +48,9 @@ pub(crate) use state_ids::{IoGrant, StateKind};
 pub(crate) use undo::UndoLog;
 
 use crate::limits::Limits;
+use callback::ToCall;
 use client::Client;
+use delegation::{Contended, Delegation};
 use lock::LockState;
 use open::Open;
 use range_lock::RangeLocks;
@@ -58,6 +64,8 @@ pub(crate) enum Refusal {
     /// This client is in the way, and its lease has expired: forget it ([`State::forget`], after its record is
     /// durably gone) and try again.
     Expired(ClientId),
+    /// Delegations of this file are in the way, and were recalled: come again when they are returned.
+    Recalled(FileId),
 }
 
 impl From<NfsStatus> for Refusal {
@@ -75,6 +83,8 @@ pub(crate) struct StateConfig {
     pub courtesy: Duration,
     /// Differs from that of every other start of this server; part of client ids, session ids and state ids.
     pub instance: u32,
+    /// Whether files are delegated.
+    pub delegations: bool,
     pub limits: Limits,
 }
 
@@ -91,6 +101,7 @@ pub(crate) type Other = [u8; 12];
 enum Held {
     Open(Open),
     Lock(LockState),
+    Delegation(Delegation),
 }
 
 /// What is held of one file.
@@ -98,6 +109,10 @@ enum Held {
 struct FileState {
     opens: Vec<Other>,
     ranges: RangeLocks<LockOwner>,
+    /// Without those that were revoked.
+    delegations: Vec<Other>,
+    /// Changes that are under way and that no open for writing stands for.
+    changing: usize,
 }
 
 /// All of it.
@@ -109,6 +124,14 @@ pub(crate) struct State {
     files: HashMap<FileId, FileState>,
     /// Separate ranges that are locked in all files together.
     locked_ranges: usize,
+    /// Delegations of all files together, revoked ones among them.
+    delegations: usize,
+    /// Those that were recalled, longest ago first.
+    recalled: BTreeSet<(Duration, Other)>,
+    contended: Contended,
+    to_call: ToCall,
+    /// Wakes who waits for the state.
+    pub signals: Arc<Signals>,
     grace: Grace,
     /// What clients of 4.0 have instead of sessions.
     pub minor0: crate::minor0::Clients,
@@ -128,6 +151,11 @@ impl State {
             held: HashMap::new(),
             files: HashMap::new(),
             locked_ranges: 0,
+            delegations: 0,
+            recalled: BTreeSet::new(),
+            contended: Contended::default(),
+            to_call: ToCall::default(),
+            signals: Arc::default(),
             grace,
             minor0: crate::minor0::Clients::default(),
             issued: 0,
@@ -160,7 +188,8 @@ impl State {
             clients: self.clients.len(),
             sessions: self.sessions.len(),
             opens,
-            lock_owners: self.held.len() - opens,
+            lock_owners: self.held.len() - opens - self.delegations,
+            delegations: self.delegations,
             in_grace: self.grace.is_active(),
         }
     }
@@ -177,6 +206,8 @@ pub struct Census {
     pub opens: usize,
     /// Lock-owners with a state id.
     pub lock_owners: usize,
+    /// Delegations.
+    pub delegations: usize,
     /// Whether the grace period lasts.
     pub in_grace: bool,
 }

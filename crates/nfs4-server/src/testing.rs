@@ -25,8 +25,15 @@ pub(crate) fn volume(number: u128) -> Export {
 pub(crate) fn shared(exports: Vec<Export>) -> Shared {
     let (environment, limits) = (Environment::real(), Limits::default());
     let lease = ServerConfig::DEFAULT_LEASE;
-    let config = StateConfig { lease, courtesy: ServerConfig::DEFAULT_COURTESY, instance: 1, limits };
+    let config = StateConfig {
+        lease,
+        courtesy: ServerConfig::DEFAULT_COURTESY,
+        instance: 1,
+        delegations: true,
+        limits,
+    };
     let grace = Grace::new(std::iter::empty(), environment.clock.monotonic(), lease);
+    let state = State::new(config, grace);
     Shared {
         exports: ExportTable::new(exports, environment.clock.wall()).unwrap(),
         handles: HandleKey::new([1; 32]),
@@ -35,7 +42,9 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
         server_id: Default::default(),
         lease,
         limits,
-        state: Mutex::new(State::new(config, grace)),
+        signals: state.signals.clone(),
+        state: Mutex::new(state),
+        waiting_for_returns: tokio::sync::Semaphore::new(limits.waiting_for_returns),
         metrics: Metrics::new(),
         refusals: Refusals::default(),
         copies: tokio::sync::Semaphore::new(limits.copies),

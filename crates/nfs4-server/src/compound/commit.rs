@@ -30,6 +30,7 @@ impl Compound<'_> {
             }
         }
         self.undo.keep();
+        self.changing.end();
         self.changes = Changes::None;
         self.copying = None;
         Ok(())
@@ -43,5 +44,6 @@ impl Compound<'_> {
         if !self.undo.is_empty() {
             self.server.state.lock().roll_back(&mut self.undo);
         }
+        self.changing.end();
     }
 }

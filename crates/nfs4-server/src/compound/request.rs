@@ -16,7 +16,7 @@ use super::{Compound, InSession};
 use crate::caller::Requester;
 use crate::minor0::{REPLY_BYTES, RequestKey};
 use crate::shared::Shared;
-use crate::state::{Channel, Entered, Principal, RequestDigest, Sequence, SequenceStatus};
+use crate::state::{Channel, Entered, Principal, RequestDigest, RequestId, Sequence, SequenceStatus};
 
 /// Longest tag that is given back.
 const MAX_TAG: usize = 1024;
@@ -183,7 +183,11 @@ impl Request<'_> {
             Ok(Entered::Run { client, channel, status }) => {
                 // From here on the slot is given back whatever happens.
                 let slot = Slot { server, args, answered: false };
-                self.compound.session = Some(InSession { client, session: args.session });
+                self.compound.session = Some(InSession {
+                    client,
+                    session: args.session,
+                    request: RequestId { session: args.session, slot: args.slot, sequence: args.sequence_id },
+                });
                 self.reply.push(&sequence_result(&args, &status));
                 debug_assert_eq!(self.reply.message_bytes(), sequence.reply_bytes);
                 let limit = reply_limit(&channel, args.cache_this);

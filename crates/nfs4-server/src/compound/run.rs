@@ -1,6 +1,6 @@
 //! Running the operations of a compound, again if need be.
 
-use file_system::Mode;
+use file_system::{FileId, Mode};
 use nfs4::{ClientId, NfsArgOp, NfsStatus, OpCode, OpDecodeError};
 use xdr::Decoder;
 
@@ -46,10 +46,15 @@ enum Reason {
     Conflict,
     /// This expired client has to be forgotten first.
     Expired(ClientId),
+    /// Delegations of this file have to be returned first.
+    Recalled(FileId),
 }
 
 /// Expired clients that one compound may find in its way, as when all read what it wants to write.
 const EVICTIONS: usize = 4096;
+
+/// How often one compound waits for delegations to be returned.
+const RETURNS: usize = 16;
 
 pub(super) struct Runner<'c, 'a> {
     pub compound: &'c mut Compound<'a>,
@@ -69,7 +74,7 @@ impl Runner<'_, '_> {
     pub async fn run(&mut self) {
         let limits = self.compound.server.limits;
         let mut checkpoint = self.checkpoint();
-        let (mut conflicts, mut evictions) = (0, 0);
+        let (mut conflicts, mut evictions, mut returns) = (0, 0, 0);
         while let Err(again) = self.attempt(&mut checkpoint, &mut conflicts).await {
             // Nothing is waited for with a transaction open: it may be the one that others wait for.
             self.go_back(&checkpoint);
@@ -86,6 +91,14 @@ impl Runner<'_, '_> {
                 Reason::Expired(client) => {
                     evictions += 1;
                     evictions <= EVICTIONS && self.compound.server.evict(client).await.is_ok()
+                }
+                Reason::Recalled(file) => {
+                    returns += 1;
+                    let returned = returns <= RETURNS && self.compound.server.returned(file).await;
+                    self.compound.impatient = !returned;
+                    // In 4.0 its owner has to count what it is told.
+                    returned
+                        || !(self.compound.minor_version == 0 && minor0::is_barrier(again.blame.operation))
                 }
             };
             if !may_go_on && self.compound.minor_version == 0 && minor0::is_barrier(again.blame.operation) {
@@ -137,6 +150,14 @@ impl Runner<'_, '_> {
                 Err(Failure::Conflict) => return Err(Again { blame, reason: Reason::Conflict }),
                 Err(Failure::Expired(client)) => {
                     return Err(Again { blame, reason: Reason::Expired(client) });
+                }
+                Err(Failure::Recalled(_)) if self.compound.impatient && !is_barrier => {
+                    self.reply.truncate(mark);
+                    self.reply.push_failure(operation, NfsStatus::Delay);
+                    NfsStatus::Delay
+                }
+                Err(Failure::Recalled(file)) => {
+                    return Err(Again { blame, reason: Reason::Recalled(file) });
                 }
                 Err(Failure::OtherVolume) => {
                     self.commit(blame, first_change, checkpoint).await?;
@@ -257,6 +278,7 @@ fn is_barrier(operation: OpCode, minor_version: u32) -> bool {
             | OpCode::DestroySession
             | OpCode::DestroyClientId
             | OpCode::BackchannelCtl
+            | OpCode::DelegReturn
             | OpCode::ReclaimComplete
     )
 }

@@ -40,7 +40,7 @@ fn world() -> World {
 
 /// `known`: who may reclaim.
 fn world_with(limits: Limits, known: &[&str]) -> World {
-    let config = StateConfig { lease: LEASE, courtesy: 10 * LEASE, instance: 7, limits };
+    let config = StateConfig { lease: LEASE, courtesy: 10 * LEASE, instance: 7, delegations: true, limits };
     let known = known.iter().map(|name| super::record_key(name.as_bytes()));
     let grace = Grace::new(known, Duration::ZERO, LEASE);
     World { state: State::new(config, grace), now: Duration::ZERO, confirms: 0 }

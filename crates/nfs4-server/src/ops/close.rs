@@ -11,6 +11,7 @@ pub(crate) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, Nf
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
+    cx.delegate_later(file);
     cx.server.state.lock().close(client, &id, file, &mut cx.undo)?;
     cx.set_state_id(StateId::INVALID);
     Ok(StateId::INVALID)
@@ -22,6 +23,7 @@ pub(crate) fn downgrade(cx: &mut Compound<'_>, args: &OpenDowngradeArgs) -> Resu
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
     let share = Share::new(args.share_access & !share_access::WANT_DELEG_MASK, args.share_deny)?;
+    cx.delegate_later(file);
     let id = cx.server.state.lock().downgrade(client, &id, file, share, &mut cx.undo)?;
     cx.set_state_id(id);
     Ok(id)

@@ -17,6 +17,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &LinkArgs) -> Result<Change
         _ => return Err(NfsStatus::Xdev.into()),
     };
     cx.transaction(directory.volume).await?;
+    cx.yield_delegations(file)?;
     cx.will_change(directory.volume)?;
     let change = cx.transaction(directory.volume).await?.link(file, directory, &name).await?;
     Ok(change_info(change))

@@ -4,11 +4,9 @@ use file_system::{
     Access, Attributes, Caller, FileId, FileKind, FsError, Name, OpenCreate, SetAttributes, permitted,
 };
 use nfs4::bits::{open_result, share_access};
-use nfs4::{
-    Bitmap, ChangeInfo, CreateHow, NfsStatus, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenHow,
-    OpenOk, StateId,
-};
+use nfs4::{Bitmap, ChangeInfo, CreateHow, NfsStatus, OpenArgs, OpenClaim, OpenHow, OpenOk, StateId};
 
+use super::delegation;
 use crate::attributes::{EXCLUSIVE_CREATE, ToSet, to_set};
 use crate::compound::Compound;
 use crate::failure::Failure;
@@ -50,9 +48,19 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
             }
             by_handle(cx).await?
         }
-        // There are no delegations, neither now nor from before (§18.16.3).
-        OpenClaim::DelegateCurrent { .. } | OpenClaim::DelegateCurrentFileHandle(_) => {
-            return Err(NfsStatus::BadStateId.into());
+        OpenClaim::DelegateCurrent { file: name, .. } => {
+            let directory = cx.current_file(pseudo_root_error(&args.how))?;
+            if args.how != OpenHow::NoCreate {
+                return Err(NfsStatus::Inval.into());
+            }
+            let name = super::name(name)?;
+            by_name(cx, args, share, directory, &name).await?
+        }
+        OpenClaim::DelegateCurrentFileHandle(_) => {
+            if args.how != OpenHow::NoCreate {
+                return Err(NfsStatus::Inval.into());
+            }
+            by_handle(cx).await?
         }
         OpenClaim::DelegatePrevious(_) | OpenClaim::DelegatePreviousFileHandle => {
             return Err(NfsStatus::NotSupp.into());
@@ -60,8 +68,17 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     };
     let file = found.attributes.file;
     let caller = cx.caller(file.volume)?;
-    // What is reclaimed was checked before the restart.
-    let granted = reclaim || found.created || found.by_handle && caller.uid == found.attributes.uid;
+    let by_delegation = match &args.claim {
+        OpenClaim::DelegateCurrent { state_id, .. } | OpenClaim::DelegateCurrentFileHandle(state_id) => {
+            let id = cx.resolve_state_id(*state_id)?;
+            cx.server.state.lock().check_delegation(client, &id, file, share)?;
+            true
+        }
+        _ => false,
+    };
+    // What is reclaimed was checked before the restart, and what was opened by a delegation when that was done.
+    let granted =
+        reclaim || by_delegation || found.created || found.by_handle && caller.uid == found.attributes.uid;
     if !granted {
         check_access(&found.attributes, &caller, share)?;
     }
@@ -74,6 +91,7 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
         Err(_) if found.changed => return Err(Failure::Conflict),
         granted => granted?,
     };
+    let delegation = delegation::with_open(cx, args, file)?;
     cx.set_current(Handle::File(file));
     cx.set_state_id(state_id);
     Ok(OpenOk {
@@ -81,7 +99,7 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
         change_info: found.change,
         flags: open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED,
         attributes_set: found.attributes_set,
-        delegation: no_delegation(args.share_access),
+        delegation,
     })
 }
 
@@ -160,6 +178,7 @@ async fn by_name(
         check_access(attributes, &caller, needed)?;
         cx.server.with_state(|state, now| state.check_open(owner, Some(attributes.file), needed, now))?;
         if cut {
+            cx.yield_delegations(attributes.file)?;
             cx.will_change(directory.volume)?;
             changed = true;
         }
@@ -222,14 +241,4 @@ fn grant(
     let server = cx.server;
     let undo = &mut cx.undo;
     server.with_state(|state, now| state.open(&request, || file_system.reference(file), now, undo))
-}
-
-/// Nothing is delegated. A client that said what it wants is told so (§18.16.3).
-fn no_delegation(share: u32) -> OpenDelegation {
-    match share & share_access::WANT_DELEG_MASK {
-        share_access::WANT_NO_PREFERENCE => OpenDelegation::None,
-        share_access::WANT_NO_DELEG => OpenDelegation::NoneExt(NoDelegation::NOT_WANTED),
-        share_access::WANT_CANCEL => OpenDelegation::NoneExt(NoDelegation::CANCELLED),
-        _ => OpenDelegation::NoneExt(NoDelegation::Resource { will_signal: false }),
-    }
 }

@@ -2,6 +2,7 @@
 
 use nfs4::{ChangeInfo, NfsStatus, RemoveArgs};
 
+use super::delegation::recall_of_entry;
 use crate::attributes::change_info;
 use crate::compound::Compound;
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use crate::failure::Failure;
 pub(super) async fn run(cx: &mut Compound<'_>, args: &RemoveArgs) -> Result<ChangeInfo, Failure> {
     let directory = cx.current_file(NfsStatus::Rofs)?;
     let name = super::name(&args.target)?;
-    cx.transaction(directory.volume).await?;
+    recall_of_entry(cx, directory, &name).await?;
     cx.will_change(directory.volume)?;
     let change = cx.transaction(directory.volume).await?.remove(directory, &name).await?;
     Ok(change_info(change))

@@ -2,6 +2,7 @@
 
 use nfs4::{NfsStatus, RenameArgs, RenameOk};
 
+use super::delegation::recall_of_entry;
 use crate::attributes::change_info;
 use crate::compound::Compound;
 use crate::failure::Failure;
@@ -16,7 +17,8 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &RenameArgs) -> Result<Rena
         (Handle::PseudoRoot, Handle::PseudoRoot) => return Err(NfsStatus::Rofs.into()),
         _ => return Err(NfsStatus::Xdev.into()),
     };
-    cx.transaction(to.volume).await?;
+    recall_of_entry(cx, from, &old_name).await?;
+    recall_of_entry(cx, to, &new_name).await?;
     cx.will_change(to.volume)?;
     let transaction = cx.transaction(to.volume).await?;
     let (source, target) = transaction.rename(from, &old_name, to, &new_name).await?;

@@ -6,15 +6,26 @@ use nfs4::{
     ChannelDirFromClient, ChannelDirFromServer, CreateSessionArgs, CreateSessionOk, DestroyClientIdArgs,
     DestroySessionArgs, NfsStatus, ReclaimCompleteArgs, SessionId,
 };
+use onc_rpc::{AuthSys, Credential};
 
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::shared::records_failed;
 use crate::state::{Channel, CreateSession};
 
-/// Whether there is a way to authenticate callbacks that we know.
-fn can_call_back(security: &[CallbackSecParms]) -> bool {
-    security.iter().any(|way| matches!(way, CallbackSecParms::None | CallbackSecParms::Sys(_)))
+/// How callbacks present themselves: in the first of the ways that we know.
+fn callback_credential(security: &[CallbackSecParms]) -> Option<Credential> {
+    security.iter().find_map(|way| match way {
+        CallbackSecParms::None => Some(Credential::None),
+        CallbackSecParms::Sys(sys) => Some(Credential::Sys(AuthSys {
+            stamp: sys.stamp,
+            machine: sys.machine_name.clone(),
+            uid: sys.uid,
+            gid: sys.gid,
+            gids: sys.gids.clone(),
+        })),
+        _ => None,
+    })
 }
 
 fn from_wire(attrs: &ChannelAttrs) -> Channel {
@@ -45,7 +56,8 @@ pub(super) fn create(cx: &mut Compound<'_>, args: &CreateSessionArgs) -> Result<
     if args.flags & !known != 0 {
         return Err(NfsStatus::Inval.into());
     }
-    let back = args.flags & create_session::CONN_BACK_CHAN != 0 && can_call_back(&args.callback_security);
+    let credential = callback_credential(&args.callback_security);
+    let back = args.flags & create_session::CONN_BACK_CHAN != 0 && credential.is_some();
     // What nobody can guess nobody else can use (RFC 8881 §2.10.2).
     let mut session = SessionId([0; 16]);
     cx.server.environment.entropy.fill(&mut session.0);
@@ -59,6 +71,8 @@ pub(super) fn create(cx: &mut Compound<'_>, args: &CreateSessionArgs) -> Result<
         back: from_wire(&args.back_channel),
         back_channel: back,
         callback_program: args.callback_program,
+        callback_credential: credential.unwrap_or_default(),
+        minor_version: cx.minor_version,
     };
     let grant = cx.server.with_state(|state, now| state.create_session(&request, now))?;
     Ok(CreateSessionOk {
@@ -88,11 +102,9 @@ pub(super) fn bind_connection(
 
 /// BACKCHANNEL_CTL.
 pub(super) fn backchannel_ctl(cx: &mut Compound<'_>, args: &BackchannelCtlArgs) -> Result<(), NfsStatus> {
-    if !can_call_back(&args.callback_security) {
-        return Err(NfsStatus::Inval);
-    }
+    let credential = callback_credential(&args.callback_security).ok_or(NfsStatus::Inval)?;
     let session = cx.session()?.session;
-    cx.server.state.lock().set_callback_program(session, args.callback_program)
+    cx.server.state.lock().set_callback(session, args.callback_program, credential)
 }
 
 /// DESTROY_SESSION.

@@ -24,6 +24,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bit
         None => Authority::Checked,
     };
     cx.transaction(file.volume).await?;
+    cx.yield_delegations(file)?;
     cx.will_change(file.volume)?;
     cx.transaction(file.volume).await?.set_attributes(file, &change.attributes, authority).await?;
     Ok(change.applied)

@@ -38,6 +38,7 @@ pub(super) async fn set(cx: &mut Compound<'_>, args: &SetXattrArgs) -> Result<Ch
     // A copy, for what is kept for long must not keep the request.
     let value = Bytes::copy_from_slice(&args.value);
     cx.transaction(file.volume).await?;
+    cx.yield_delegations(file)?;
     cx.will_change(file.volume)?;
     let change = cx.transaction(file.volume).await?.set_xattr(file, &name, value, mode).await?;
     Ok(change_info(change))
@@ -48,6 +49,7 @@ pub(super) async fn remove(cx: &mut Compound<'_>, args: &RemoveXattrArgs) -> Res
     let file = cx.current_file(NfsStatus::Rofs)?;
     let name = name(&args.name)?;
     cx.transaction(file.volume).await?;
+    cx.yield_delegations(file)?;
     cx.will_change(file.volume)?;
     Ok(change_info(cx.transaction(file.volume).await?.remove_xattr(file, &name).await?))
 }

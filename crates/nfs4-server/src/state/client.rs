@@ -1,11 +1,12 @@
 //! What the server knows of one client.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nfs4::{ClientId, NfsStatus, SessionId, Verifier};
 
+use super::callback::Notice;
 use super::create_session::SessionGrant;
 use super::{Other, State};
 
@@ -41,15 +42,21 @@ pub(super) struct Client {
     pub sessions: Vec<SessionId>,
     /// Whether it has sent RECLAIM_COMPLETE.
     pub reclaim_complete: bool,
-    /// State ids of its opens and lock-owners.
+    /// State ids of its opens, lock-owners and delegations.
     pub held: HashSet<Other>,
     pub opens: usize,
+    /// Delegations, revoked ones among them.
+    pub delegations: usize,
+    /// Delegations that were revoked and not freed yet.
+    pub revoked: usize,
+    /// What it has to be told.
+    pub notices: VecDeque<Notice>,
 }
 
 impl Client {
     /// Whether there is nothing that others could want.
     pub fn holds_nothing(&self) -> bool {
-        self.held.is_empty()
+        self.held.len() == self.revoked
     }
 }
 

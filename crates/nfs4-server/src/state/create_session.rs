@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use nfs4::{ClientId, NfsStatus, SessionId};
-use onc_rpc::ConnectionId;
+use onc_rpc::{ConnectionId, Credential};
 
+use super::callback::BackSlot;
 use super::session::{Channel, Session};
 use super::slot_table::SlotTable;
 use super::{Principal, Refusal, State};
@@ -16,7 +17,7 @@ const SMALLEST_MESSAGE: u32 = 256;
 const SMALLEST_CACHED: u32 = 256;
 
 /// The arguments that matter for state.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CreateSession {
     /// The id of the session, if one is made: random.
     pub session: SessionId,
@@ -31,6 +32,9 @@ pub(crate) struct CreateSession {
     pub back_channel: bool,
     /// RPC program for callbacks.
     pub callback_program: u32,
+    /// How callbacks present themselves.
+    pub callback_credential: Credential,
+    pub minor_version: u32,
 }
 
 /// The result that state determines.
@@ -131,14 +135,17 @@ impl State {
                 principal: request.principal,
                 slots: SlotTable::new(fore.slots),
                 fore,
-                back,
                 connections: vec![request.connection],
                 wants_back_channel: request.back_channel,
                 back_channels: request.back_channel.then_some(request.connection).into_iter().collect(),
                 callback_program: request.callback_program,
+                callback_credential: request.callback_credential.clone(),
+                minor_version: request.minor_version,
+                back_slot: BackSlot::default(),
             },
         );
         self.client_mut(request.client)?.sessions.push(session);
+        self.call(request.client);
         Ok(SessionGrant {
             session,
             sequence: request.sequence,

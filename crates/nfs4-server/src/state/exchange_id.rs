@@ -1,6 +1,6 @@
 //! EXCHANGE_ID (RFC 8881 §18.35): how a client gets its id.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use nfs4::{ClientId, NfsStatus, Verifier};
@@ -88,6 +88,9 @@ impl State {
             reclaim_complete: false,
             held: HashSet::new(),
             opens: 0,
+            delegations: 0,
+            revoked: 0,
+            notices: VecDeque::new(),
         };
         let answer = client.exchanged();
         self.clients.insert(id, client);

@@ -72,8 +72,11 @@ impl State {
         let (sessions, held) = (client.sessions.clone(), client.held.clone());
         sessions.into_iter().for_each(|session| self.drop_session(session));
         for other in held {
-            if matches!(self.held.get(&other), Some(Held::Open(_))) {
-                self.drop_open(&other);
+            match self.held.get(&other) {
+                Some(Held::Open(_)) => self.drop_open(&other),
+                Some(Held::Delegation(_)) => drop(self.drop_delegation(&other)),
+                // Goes with its open.
+                Some(Held::Lock(_)) | None => {}
             }
         }
         self.clients.remove(&id);

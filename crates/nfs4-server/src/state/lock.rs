@@ -85,7 +85,7 @@ impl State {
             Some(other) => other,
             None => {
                 let (holder, limits) = (self.client(client)?, &self.config.limits);
-                if holder.held.len() - holder.opens >= limits.lock_owners_per_client {
+                if holder.held.len() - holder.opens - holder.delegations >= limits.lock_owners_per_client {
                     return Err(NfsStatus::Delay.into());
                 }
                 if self.held.len() >= limits.states {
@@ -144,8 +144,18 @@ impl State {
         id: &StateId,
         undo: &mut UndoLog,
     ) -> Result<(), NfsStatus> {
-        match self.kind_of(client, id)? {
-            super::StateKind::Open => Err(NfsStatus::LocksHeld),
+        let kind = match self.kind_of(client, id) {
+            // It has taken notice (§10.2.1).
+            Err(NfsStatus::DelegRevoked) => {
+                if let Some(revoked) = self.drop_delegation(&id.other) {
+                    undo.push(Undo::RevokedFreed(id.other, revoked));
+                }
+                return Ok(());
+            }
+            kind => kind?,
+        };
+        match kind {
+            super::StateKind::Open | super::StateKind::Delegation => Err(NfsStatus::LocksHeld),
             super::StateKind::Lock => {
                 let Some(Held::Lock(lock)) = self.held.get(&id.other) else {
                     return Err(NfsStatus::BadStateId);

@@ -2,7 +2,7 @@
 //! what. Opens, locks and their conflicts are those of every minor version.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +87,9 @@ impl State {
             reclaim_complete: false,
             held: HashSet::new(),
             opens: 0,
+            delegations: 0,
+            revoked: 0,
+            notices: VecDeque::new(),
         };
         self.clients.insert(id, client);
         Ok(id)
@@ -159,6 +162,8 @@ impl State {
                 let owner = &lock.owner;
                 Some(Holder { client: owner.client, kind: OwnerKind::Lock, owner: owner.owner.clone() })
             }
+            // Those are given to clients with sessions only.
+            Held::Delegation(_) => None,
         }
     }
 
@@ -167,7 +172,7 @@ impl State {
         let newest = match self.held.get(&id.other) {
             Some(Held::Open(open)) => open.seqid,
             Some(Held::Lock(lock)) => lock.seqid,
-            None => return Err(NfsStatus::BadStateId),
+            Some(Held::Delegation(_)) | None => return Err(NfsStatus::BadStateId),
         };
         match (id.seqid.wrapping_sub(newest) as i32).cmp(&0) {
             Ordering::Equal => Ok(()),

@@ -187,6 +187,7 @@ impl State {
             Refusal::Status(_) if request.reclaim => NfsStatus::ReclaimConflict.into(),
             refusal => refusal,
         })?;
+        self.recall_for_open(request.client, request.file, request.share, now)?;
         if let Some(other) = self.find_open(request.client, request.owner, request.file)
             && let Some(Held::Open(open)) = self.held.get_mut(&other)
         {
@@ -270,8 +271,8 @@ impl State {
     pub(super) fn remove_open(&mut self, other: &Other) -> Option<RemovedOpen> {
         let open = match self.held.remove(other)? {
             Held::Open(open) => open,
-            lock => {
-                self.held.insert(*other, lock);
+            held => {
+                self.held.insert(*other, held);
                 return None;
             }
         };
@@ -292,7 +293,7 @@ impl State {
     }
 
     pub(super) fn tidy_file(&mut self, file: FileId) {
-        if self.files.get(&file).is_some_and(|state| state.opens.is_empty() && state.ranges.is_empty()) {
+        if self.files.get(&file).is_some_and(|state| state.is_empty()) {
             self.files.remove(&file);
         }
     }

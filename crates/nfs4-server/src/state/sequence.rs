@@ -15,6 +15,11 @@ const CB_PATH_DOWN: u32 = 0x1;
 /// `SEQ4_STATUS_CB_PATH_DOWN_SESSION`.
 const CB_PATH_DOWN_SESSION: u32 = 0x200;
 
+/// `SEQ4_STATUS_RECALLABLE_STATE_REVOKED`.
+const RECALLABLE_STATE_REVOKED: u32 = 0x40;
+/// `SEQ4_STATUS_BACKCHANNEL_FAULT`.
+const BACKCHANNEL_FAULT: u32 = 0x400;
+
 /// The arguments, and the size of the whole compound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequence {
@@ -92,12 +97,18 @@ impl State {
         }
     }
 
-    /// `sr_status_flags`: the path for callbacks is down when none of the connections it was bound to is left.
+    /// `sr_status_flags`: revoked delegations, until they are freed; a back channel that cannot be used any more. The path for callbacks is down when none of the connections it was bound to is left.
     fn status_flags(&self, id: SessionId, client: ClientId) -> u32 {
         let down = |id: &SessionId| {
             self.sessions.get(id).is_some_and(|s| s.wants_back_channel && s.back_channels.is_empty())
         };
         let mut flags = 0;
+        if self.clients.get(&client).is_some_and(|client| client.revoked > 0) {
+            flags |= RECALLABLE_STATE_REVOKED;
+        }
+        if self.sessions.get(&id).is_some_and(|session| session.back_slot.faulty) {
+            flags |= BACKCHANNEL_FAULT;
+        }
         if down(&id) {
             flags |= CB_PATH_DOWN_SESSION;
             if self.clients.get(&client).is_some_and(|client| client.sessions.iter().all(down)) {

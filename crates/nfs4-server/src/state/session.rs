@@ -1,8 +1,9 @@
 //! Sessions and the connections they are bound to (RFC 8881 §2.10).
 
 use nfs4::{ClientId, NfsStatus, SessionId};
-use onc_rpc::ConnectionId;
+use onc_rpc::{ConnectionId, Credential};
 
+use super::callback::BackSlot;
 use super::slot_table::SlotTable;
 use super::{Principal, State};
 
@@ -22,8 +23,6 @@ pub(super) struct Session {
     /// Who made it, which need not be who made the client id (§18.36.4).
     pub principal: Principal,
     pub fore: Channel,
-    #[allow(dead_code)] // read by the first feature that calls back
-    pub back: Channel,
     pub slots: SlotTable,
     /// Connections that requests came on (§2.10.3.1).
     pub connections: Vec<ConnectionId>,
@@ -32,6 +31,11 @@ pub(super) struct Session {
     /// Connections that callbacks may use, oldest first.
     pub back_channels: Vec<ConnectionId>,
     pub callback_program: u32,
+    /// How callbacks present themselves.
+    pub callback_credential: Credential,
+    /// Of the request that made the session: callbacks carry the same.
+    pub minor_version: u32,
+    pub back_slot: BackSlot,
 }
 
 /// Connections kept per session, for callbacks and in all; later ones replace the oldest.
@@ -43,6 +47,11 @@ impl Session {
         if !self.connections.contains(&connection) {
             keep(&mut self.connections, connection);
         }
+    }
+
+    /// Whether a callback can be sent.
+    pub fn can_call(&self) -> bool {
+        !self.back_channels.is_empty() && !self.back_slot.faulty
     }
 }
 
@@ -68,13 +77,21 @@ impl State {
         if back {
             keep(&mut session.back_channels, connection);
             session.wants_back_channel = true;
+            let client = session.client;
+            self.call(client);
         }
         Ok(())
     }
 
     /// BACKCHANNEL_CTL (RFC 8881 §18.33).
-    pub fn set_callback_program(&mut self, id: SessionId, program: u32) -> Result<(), NfsStatus> {
-        self.sessions.get_mut(&id).ok_or(NfsStatus::BadSession)?.callback_program = program;
+    pub fn set_callback(
+        &mut self,
+        id: SessionId,
+        program: u32,
+        credential: Credential,
+    ) -> Result<(), NfsStatus> {
+        let session = self.sessions.get_mut(&id).ok_or(NfsStatus::BadSession)?;
+        (session.callback_program, session.callback_credential) = (program, credential);
         Ok(())
     }
 
@@ -111,6 +128,7 @@ impl State {
             if let Some(client) = self.clients.get_mut(&session.client) {
                 client.sessions.retain(|other| *other != id);
             }
+            self.give_back_notice(session.client, session.back_slot);
         }
     }
 }

@@ -57,6 +57,11 @@ impl SlotTable {
         self.slots.iter().any(|slot| matches!(slot.progress, Progress::Running(_)))
     }
 
+    /// Whether no later request than this one came on its slot.
+    pub fn is_newest(&self, slot: u32, sequence: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(|slot| slot.sequence == sequence)
+    }
+
     /// Decides on the request `sequence` on `slot` (RFC 8881 §2.10.6.1.1, §18.46.3).
     pub fn admit(&mut self, slot: u32, sequence: u32, digest: RequestDigest) -> Result<Admission, NfsStatus> {
         let slot = self.slots.get_mut(slot as usize).ok_or(NfsStatus::BadSlot)?;

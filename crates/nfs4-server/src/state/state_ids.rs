@@ -6,6 +6,7 @@ use std::time::Duration;
 use file_system::FileId;
 use nfs4::{ClientId, NfsStatus, StateId};
 
+use super::delegation::Delegation;
 use super::lock::LockState;
 use super::open::{Open, Share};
 use super::{Held, Other, Refusal, State};
@@ -24,6 +25,7 @@ pub(crate) enum IoGrant {
 pub(crate) enum StateKind {
     Open,
     Lock,
+    Delegation,
 }
 
 /// The seqid of changed state: counts up, and never becomes 0 (RFC 8881 §8.2.2).
@@ -61,11 +63,15 @@ impl State {
         let (owner, seqid) = match held {
             Held::Open(open) => (open.client, open.seqid),
             Held::Lock(lock) => (lock.owner.client, lock.seqid),
+            Held::Delegation(held) => (held.client, Delegation::SEQID),
         };
         if owner != client {
             return Err(NfsStatus::BadStateId);
         }
         check_seqid(id.seqid, seqid)?;
+        if matches!(held, Held::Delegation(held) if held.revoked) {
+            return Err(NfsStatus::DelegRevoked);
+        }
         Ok(held)
     }
 
@@ -86,6 +92,14 @@ impl State {
     ) -> Result<&LockState, NfsStatus> {
         match self.held(client, id)? {
             Held::Lock(lock) if lock.file == file => Ok(lock),
+            _ => Err(NfsStatus::BadStateId),
+        }
+    }
+
+    /// The delegation that `id` names; `NFS4ERR_DELEG_REVOKED` if it counts no more.
+    pub(super) fn delegation(&self, client: ClientId, id: &StateId) -> Result<&Delegation, NfsStatus> {
+        match self.held(client, id)? {
+            Held::Delegation(held) => Ok(held),
             _ => Err(NfsStatus::BadStateId),
         }
     }
@@ -121,6 +135,14 @@ impl State {
                 Some(Held::Open(open)) => open,
                 _ => return Err(NfsStatus::BadStateId.into()),
             },
+            // The client has opened the file by it, or will; permission was checked when it was given.
+            Held::Delegation(held) => {
+                return match (held.file == file, write) {
+                    (false, _) => Err(NfsStatus::BadStateId.into()),
+                    (true, true) => Err(NfsStatus::OpenMode.into()),
+                    (true, false) => Ok(IoGrant::Opened),
+                };
+            }
         };
         if open.file != file {
             return Err(NfsStatus::BadStateId.into());
@@ -146,6 +168,7 @@ impl State {
         Ok(match self.held(client, id)? {
             Held::Open(_) => StateKind::Open,
             Held::Lock(_) => StateKind::Lock,
+            Held::Delegation(_) => StateKind::Delegation,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The state machine, paragraph by paragraph.
 
 mod clients;
+mod delegations;
 mod locks;
 mod opens;
 mod restarts;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use file_system::{FileId, OpenReference};
 use ids::{GatewayId, ObjectId, ObjectNumber, VolumeId};
 use nfs4::{ClientId, NfsStatus, SessionId, StateId, Verifier};
-use onc_rpc::ConnectionId;
+use onc_rpc::{ConnectionId, Credential};
 
 use super::exchange_id::Exchanged;
 use super::*;
@@ -37,7 +38,7 @@ fn world() -> World {
 }
 
 fn world_with(limits: Limits, known: &[&str]) -> World {
-    let config = StateConfig { lease: LEASE, courtesy: COURTESY, instance: 7, limits };
+    let config = StateConfig { lease: LEASE, courtesy: COURTESY, instance: 7, delegations: true, limits };
     let known = known.iter().map(|owner| owner.as_bytes().into());
     let grace = Grace::new(known, Duration::ZERO, LEASE);
     World { state: State::new(config, grace), sessions: 0, now: Duration::ZERO, undo: UndoLog::default() }
@@ -94,6 +95,8 @@ impl World {
             connection: CONNECTION,
             back_channel: true,
             callback_program: 0x4000_0000,
+            callback_credential: Credential::None,
+            minor_version: 1,
         };
         self.state.create_session(&request, self.now)
     }

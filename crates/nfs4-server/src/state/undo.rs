@@ -1,5 +1,6 @@
 //! Taking back what a compound did to the state (decision D1).
 
+use super::delegation::Delegation;
 use super::lock::LockState;
 use super::open::{RemovedOpen, Share, ShareHistory};
 use super::range_lock::Held as HeldRange;
@@ -17,6 +18,10 @@ pub(super) enum Undo {
     LockOwnerMade(Other),
     /// A lock-owner state without locks was freed.
     LockOwnerFreed(Other, LockState),
+    /// A new delegation.
+    Delegated(Other),
+    /// A revoked delegation was freed.
+    RevokedFreed(Other, Delegation),
     /// Locked ranges changed; `seqid` is the one the state got.
     Ranges { other: Other, before: Vec<HeldRange<LockOwner>>, seqid_before: u32, seqid: u32 },
 }
@@ -67,6 +72,12 @@ impl State {
                     }
                 }
                 Undo::LockOwnerFreed(other, lock) => self.insert_lock_state(other, lock),
+                Undo::Delegated(other) => drop(self.drop_delegation(&other)),
+                Undo::RevokedFreed(other, delegation) => {
+                    if self.clients.contains_key(&delegation.client) {
+                        self.insert_delegation(other, delegation);
+                    }
+                }
                 Undo::Ranges { other, before, seqid_before, seqid } => {
                     if let Some(Held::Lock(lock)) = self.held.get_mut(&other)
                         && lock.seqid == seqid

@@ -57,6 +57,7 @@ pub struct World {
     pub other: Arc<MemoryFileSystem>,
     pub records: Arc<dyn ClientRecords>,
     pub limits: Limits,
+    pub delegations: bool,
 }
 
 /// A server that runs.
@@ -81,7 +82,14 @@ impl World {
             transaction.commit(CommitMode::Durable).await.unwrap();
         }
         let records = Arc::new(MemoryClientRecords::default());
-        World { clock, home: Arc::new(Conflicting::new(home)), other, records, limits: Limits::default() }
+        World {
+            clock,
+            home: Arc::new(Conflicting::new(home)),
+            other,
+            records,
+            limits: Limits::default(),
+            delegations: true,
+        }
     }
 
     pub async fn start(&self) -> Running {
@@ -94,6 +102,7 @@ impl World {
             server_id: b"test".to_vec(),
             lease: LEASE,
             courtesy: ServerConfig::DEFAULT_COURTESY,
+            delegations: self.delegations,
             limits: self.limits,
         })
         .await

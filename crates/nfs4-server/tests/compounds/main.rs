@@ -6,6 +6,7 @@ mod access_control_lists;
 mod conflicting;
 mod conflicts;
 mod copies;
+mod delegations;
 mod durability;
 mod evictions;
 mod exactly_once;

@@ -1,6 +1,6 @@
 //! NFSv4.0 (RFC 7530), alone and beside clients with sessions.
 
-mod old;
+pub mod old;
 
 use std::time::Duration;
 

@@ -43,6 +43,8 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
         back: huge,
         back_channel: false,
         callback_program: 0,
+        callback_credential: Credential::None,
+        minor_version: 1,
     };
     let grant = world.state.create_session(&request, world.now).unwrap();
     assert!(grant.fore.operations >= 1024 && grant.fore.max_request >= (4 << 20) + 65536);
@@ -80,6 +82,8 @@ fn after_a_refusal_a_session_is_made_under_the_same_number_or_the_next() {
             back: channel(),
             back_channel: false,
             callback_program: 0,
+            callback_credential: Credential::None,
+            minor_version: 1,
         };
         for _ in 0..2 {
             let refusal = world.state.create_session(&refused_request, world.now);

@@ -1,0 +1,90 @@
+//! Calling clients back (RFC 8881 §20): what the state machine has to tell, over the connections of the clients.
+
+use std::time::Duration;
+
+use nfs4::{
+    CbCompoundArgs, CbCompoundRes, CbRecallArgs, CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, Outcome,
+    ReferringCall, ReferringCallList, Utf8String,
+};
+use onc_rpc::{Peer, Procedure};
+
+use crate::file_handle::Handle;
+use crate::shared::Shared;
+use crate::state::{CallbackEnd, Notice, OutgoingCallback};
+
+/// How long a client has to answer, before its connection is taken for lost to callbacks.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a client that asks for time gets, at first and at most; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Sends one callback over `peer`, `None` if that is gone already, and tells the state what became of it.
+pub(crate) async fn send(server: &Shared, peer: Option<Peer>, callback: OutgoingCallback) {
+    let end = match peer {
+        Some(peer) => call(server, &peer, &callback).await,
+        None => CallbackEnd::Lost,
+    };
+    if !matches!(end, CallbackEnd::Answered(NfsStatus::Ok) | CallbackEnd::Lost) {
+        tracing::debug!(?end, session = ?callback.session, "callback not done");
+        let pause = FIRST_PAUSE * (1 << callback.attempts.min(7));
+        server.environment.clock.sleep(pause.min(LONGEST_PAUSE)).await;
+    }
+    server.state.lock().end_callback(callback.session, callback.connection, end);
+}
+
+async fn call(server: &Shared, peer: &Peer, callback: &OutgoingCallback) -> CallbackEnd {
+    let procedure = Procedure {
+        program: callback.program,
+        version: nfs4::CALLBACK_VERSION,
+        number: nfs4::PROCEDURE_COMPOUND,
+    };
+    let body = xdr::to_bytes(&compound(server, callback));
+    match peer.call(procedure, &callback.credential, vec![body], PATIENCE).await {
+        Ok(reply) => match xdr::from_bytes::<CbCompoundRes>(reply) {
+            Ok(reply) => judge(&reply),
+            Err(_) => CallbackEnd::Refused(NfsStatus::BadXdr),
+        },
+        Err(error) => {
+            tracing::debug!(%error, client = %peer.address(), "client cannot be called back on this connection");
+            CallbackEnd::Lost
+        }
+    }
+}
+
+fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
+    let referring = callback.referring.map(|request| ReferringCallList {
+        session: request.session,
+        calls: vec![ReferringCall { sequence_id: request.sequence, slot: request.slot }],
+    });
+    let sequence = CbSequenceArgs {
+        session: callback.session,
+        sequence_id: callback.sequence,
+        slot: 0,
+        highest_slot: 0,
+        cache_this: false,
+        referring_call_lists: referring.into_iter().collect(),
+    };
+    let operation = match &callback.notice {
+        Notice::Recall { id, file } => NfsCbArgOp::Recall(CbRecallArgs {
+            state_id: *id,
+            truncate: false,
+            file_handle: server.handles.seal(Handle::File(*file)),
+        }),
+    };
+    CbCompoundArgs {
+        tag: Utf8String::default(),
+        minor_version: callback.minor_version,
+        callback_ident: 0,
+        ops: vec![NfsCbArgOp::Sequence(sequence), operation],
+    }
+}
+
+/// What a reply says. CB_SEQUENCE is its first operation; a compound that was refused as a whole has none.
+fn judge(reply: &CbCompoundRes) -> CallbackEnd {
+    match &reply.results[..] {
+        [NfsCbResOp::Sequence(_), operation, ..] => CallbackEnd::Answered(operation.status()),
+        [NfsCbResOp::Sequence(Outcome::Ok(_))] => CallbackEnd::Answered(reply.status),
+        _ => CallbackEnd::Refused(reply.status),
+    }
+}
