@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use environment::Environment;
 use ids::{BlockIndex, BlockShift, VolumeId};
-use journal::{Lsn, PayloadRef};
+use journal::{JournalError, Lsn, PayloadRef};
 use meta::{CommitObserver, HeldPayload, PublishedAttachment, ReplayedAttachment};
 use parking_lot::Mutex;
 use seal::NodeKey;
@@ -26,6 +26,8 @@ use crate::{
 
 const LEAST_MEMORY: u64 = 16 << 20;
 const LEAST_DISK: u64 = 1 << 20;
+/// Unreadable ranges that are remembered; more are told of when some of these are gone.
+const MOST_UNREADABLE: usize = 64;
 
 /// The cache of one node. Cheap to clone; all clones are the same cache.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ pub(crate) struct Inner {
     pub payloads: OnceLock<Arc<dyn PayloadStore>>,
     stats: Arc<Stats>,
     replay_error: Mutex<Option<CacheError>>,
+    /// Dirty data that the journal could not give back when it was to be moved.
+    unreadable: Mutex<Vec<HeldPayload>>,
 }
 
 impl Cache {
@@ -88,6 +92,7 @@ impl Cache {
                 payloads: OnceLock::new(),
                 stats,
                 replay_error: Mutex::new(None),
+                unreadable: Mutex::default(),
             }),
         })
     }
@@ -192,8 +197,8 @@ impl Cache {
         }
     }
 
-    /// Lets `bytes` more of a volume become dirty; waits while the volume has its share of the journal, or the
-    /// books of the dirty data are beyond their budget. To be called before a transaction brings data, and to be
+    /// Lets `bytes` more of a volume become dirty; waits while the volume has its share of the journal, or of the
+    /// memory for the books of the dirty data. To be called before a transaction brings data, and to be
     /// kept until it is committed.
     pub async fn admit(&self, volume: VolumeId, bytes: u64) -> Admission {
         if let Some(admission) = self.try_admit(volume, bytes) {
@@ -216,11 +221,19 @@ impl Cache {
         Admission::take(&self.inner.dirty, volume, bytes)
     }
 
-    /// Whether write-back of a volume should hurry: its writers will soon wait for its share of the journal, or all
-    /// for the memory of the books.
+    /// Whether write-back of a volume should hurry: its writers will soon wait for its share of the journal, or of the
+    /// memory of the books.
     pub fn is_crowded(&self, volume: VolumeId) -> bool {
         let dirty = &self.inner.dirty;
-        dirty.bookkeeping() > dirty.bookkeeping_limit() / 2 || dirty.shares.is_crowded(volume)
+        dirty.books.is_crowded(volume) || dirty.shares.is_crowded(volume)
+    }
+
+    /// Dirty ranges, 64 at most, that the journal cannot give back. Their segment of the journal and all behind it stay
+    /// in use until the ranges are written again, cut off, or their files are removed.
+    pub fn unreadable_ranges(&self) -> Vec<(FileKey, Range<u64>)> {
+        let mut known = self.inner.unreadable.lock();
+        known.retain(|held| self.still_holds(held));
+        known.iter().filter_map(moved_range).collect()
     }
 
     /// The volumes that have dirty data.
@@ -228,8 +241,9 @@ impl Cache {
         self.inner.dirty.volumes()
     }
 
-    /// Claims blocks of a volume that should be written back now: first those that are full or waited for, then
-    /// those that have rested, each oldest first.
+    /// Claims blocks of a volume that should be written back now: first those that are waited for,
+    /// then those that are full and have rested for a fifth of the usual time, then the others that have rested; each
+    /// oldest first. In a hurry nothing need rest.
     pub fn claim_dirty(&self, volume: VolumeId, selection: &Selection) -> Vec<DirtyBlock> {
         self.inner.dirty.claim(volume, selection)
     }
@@ -250,7 +264,7 @@ impl Cache {
         })
     }
 
-    /// Ticks when a block appears that need not rest: it is full, or a flush waits for it.
+    /// Ticks when a block appears that need not rest for the whole time: it is full, or a flush waits for it.
     pub fn work(&self) -> watch::Receiver<u64> {
         self.inner.dirty.work()
     }
@@ -266,7 +280,7 @@ impl Cache {
         Usage {
             dirty: self.inner.dirty.bytes(),
             dirty_memory: self.inner.dirty.memory(),
-            bookkeeping: self.inner.dirty.bookkeeping(),
+            bookkeeping: self.inner.dirty.books.total(),
             journal: self.inner.dirty.shares.total(),
             clean_memory: self.inner.clean.memory_bytes(),
             clean_disk: disk.map_or(0, |disk| disk.bytes()),
@@ -340,6 +354,23 @@ impl CommitObserver for Cache {
         let overlay = self.inner.dirty.overlay(file, offset..offset.saturating_add(length));
         matches!(overlay.pieces(), [piece] if moved(file, shift, piece) == *held)
     }
+
+    fn unreadable(&self, held: &HeldPayload, error: &JournalError) {
+        let mut known = self.inner.unreadable.lock();
+        known.retain(|held| self.still_holds(held));
+        let is_known = known.iter().any(|one| (one.place, one.from) == (held.place, held.from));
+        if is_known || known.len() >= MOST_UNREADABLE || !self.still_holds(held) {
+            return;
+        }
+        known.push(held.clone());
+        drop(known);
+        let Some((file, range)) = moved_range(held) else { return };
+        tracing::error!(
+            %file, from = range.start, to = range.end, %error,
+            "dirty data cannot be read; the journal keeps it and all that comes behind it, and will fill up until no \
+             writes are taken: write this range of the file again, or remove the file"
+        );
+    }
 }
 
 /// What moves a dirty range to another record.
@@ -349,6 +380,14 @@ fn moved(file: FileKey, shift: BlockShift, piece: &Piece) -> HeldPayload {
     // A payload is shorter than 4 GiB.
     let (from, length) = if piece.payload.is_zeros() { (0, 0) } else { (piece.from as u32, length as u32) };
     HeldPayload { descriptor: op.encode(), place: piece.payload.place(), from, length }
+}
+
+/// The range of which [`moved`] is.
+fn moved_range(held: &HeldPayload) -> Option<(FileKey, Range<u64>)> {
+    match DataOp::decode(&held.descriptor) {
+        Ok(DataOp::Moved { file, offset, length, .. }) => Some((file, offset..offset.saturating_add(length))),
+        _ => None,
+    }
 }
 
 impl Inner {

@@ -7,7 +7,8 @@ pub struct CacheConfig {
     /// Memory for file data, in bytes, all uses together: three eighths clean blocks, three eighths dirty data,
     /// an eighth blocks on their way from the clouds, an eighth blocks on their way to the disk tier. At least 16 MiB.
     pub memory: u64,
-    /// Most bytes of dirty data's bookkeeping; beyond it [`Cache::admit`](crate::Cache::admit) makes writers wait.
+    /// Most bytes of dirty data's bookkeeping, 320 for each range that was written at once; beyond a volume's share of
+    /// it [`Cache::admit`](crate::Cache::admit) makes its writers wait.
     pub bookkeeping: u64,
     /// Most bytes of the journal that dirty data may take; beyond a volume's share of it its writers wait. What
     /// [`JournalConfig::most_kept`](journal::JournalConfig::most_kept) says.

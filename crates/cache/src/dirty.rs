@@ -21,7 +21,7 @@ use crate::{DataOp, FileKey, MAX_ZERO};
 
 const SHARDS: usize = 64;
 /// Bytes of memory that one extent takes, with its payload's books and its share of the maps.
-const EXTENT_BYTES: u64 = 320;
+pub(crate) const EXTENT_BYTES: u64 = 320;
 /// Bytes of the journal that one extent takes beside its content: descriptor, lengths and tags.
 const EXTENT_JOURNAL_BYTES: u64 = 128;
 /// Blocks looked at under one lock of the queue.
@@ -39,11 +39,12 @@ pub(crate) struct Dirty {
     shards: Vec<RwLock<HashMap<FileKey, DirtyFile>>>,
     queue: Queue,
     ledger: Arc<Ledger>,
+    /// Of the journal.
     pub shares: Shares,
+    /// Of the memory of the books.
+    pub books: Shares,
     clock: Arc<dyn Clock>,
     rest: Duration,
-    bookkeeping: u64,
-    extents: AtomicU64,
     bytes: AtomicU64,
     newest: AtomicU64,
     /// The last record of which all operations are applied.
@@ -59,10 +60,9 @@ impl Dirty {
             queue: Queue::new(),
             ledger: Ledger::new(memory),
             shares: Shares::new(journal),
+            books: Shares::new(bookkeeping),
             clock,
             rest,
-            bookkeeping,
-            extents: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             newest: AtomicU64::new(0),
             whole: AtomicU64::new(0),
@@ -177,14 +177,14 @@ impl Dirty {
                 None => return,
             },
         };
-        let (extents, bytes, cost) = (dirty.extents(), dirty.bytes, journal_bytes(dirty));
+        let (books, bytes, cost) = (books_bytes(dirty), dirty.bytes, journal_bytes(dirty));
         if let Some(blocks) = change(dirty) {
             self.requeue(file, dirty, blocks);
         }
         // Wrapping: the difference may be negative.
-        self.extents.fetch_add((dirty.extents() as u64).wrapping_sub(extents as u64), Ordering::Relaxed);
         self.bytes.fetch_add(dirty.bytes.wrapping_sub(bytes), Ordering::Relaxed);
-        let less = dirty.bytes < bytes;
+        let less = dirty.bytes < bytes || books_bytes(dirty) < books;
+        self.books.change(file.volume, books, books_bytes(dirty));
         self.shares.change(file.volume, cost, journal_bytes(dirty));
         if dirty.is_idle() {
             shard.remove(&file);
@@ -387,21 +387,17 @@ impl Dirty {
         self.ledger.memory()
     }
 
-    /// Bytes that the books take.
-    pub fn bookkeeping(&self) -> u64 {
-        self.extents.load(Ordering::Relaxed) * EXTENT_BYTES
-    }
-
-    pub fn bookkeeping_limit(&self) -> u64 {
-        self.bookkeeping
-    }
-
     /// Lets those look again who wait for less dirty data.
     pub fn tick(&self) {
         if self.cleaned.receiver_count() > 0 {
             self.cleaned.send_modify(|tick| *tick += 1);
         }
     }
+}
+
+/// What the books of the dirty data of a file take in memory.
+fn books_bytes(dirty: &DirtyFile) -> u64 {
+    dirty.extents() as u64 * EXTENT_BYTES
 }
 
 /// What the dirty data of a file takes in the journal, if it is moved.

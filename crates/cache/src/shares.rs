@@ -3,10 +3,10 @@ use std::collections::HashMap;
 use ids::VolumeId;
 use parking_lot::Mutex;
 
-/// A volume may have this many times as much of the journal as is free for all.
+/// A volume may have this many times as much as is free for all.
 const GREED: u64 = 3;
 
-/// How the space that dirty data may take in the journal is shared out.
+/// How the space that dirty data may take in the journal, and the memory that its books may take, are shared out.
 ///
 /// Each volume may grow while it has less than [`GREED`] times what is left. So one volume that cannot be written back
 /// takes three quarters at most, two take three sevenths each, and however many there are, something is left for the
@@ -32,11 +32,16 @@ impl Shares {
     /// ones, and what the last one takes too much is less than a record.
     pub fn take(&self, volume: VolumeId, bytes: u64) -> bool {
         let mut used = self.used.lock();
-        let may = self.may_grow(&used, volume);
+        let may = self.has_room(&used, volume);
         if may {
             used.add(volume, bytes);
         }
         may
+    }
+
+    /// Whether [`Shares::take`] would give a volume anything.
+    pub fn may_grow(&self, volume: VolumeId) -> bool {
+        self.has_room(&self.used.lock(), volume)
     }
 
     /// Takes more for a volume, without being asked whether it may.
@@ -68,7 +73,7 @@ impl Shares {
         used.of(volume) > self.limit.saturating_sub(used.total)
     }
 
-    fn may_grow(&self, used: &Used, volume: VolumeId) -> bool {
+    fn has_room(&self, used: &Used, volume: VolumeId) -> bool {
         used.of(volume) < self.limit.saturating_sub(used.total).saturating_mul(GREED)
     }
 }

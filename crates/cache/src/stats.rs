@@ -36,7 +36,7 @@ pub struct Usage {
     pub dirty: u64,
     /// Dirty data in memory.
     pub dirty_memory: u64,
-    /// The books of the dirty data.
+    /// The books of the dirty data, and of what was admitted and is not yet dirty.
     pub bookkeeping: u64,
     /// What the dirty data takes in the journal.
     pub journal: u64,

@@ -109,8 +109,6 @@ pub(crate) struct Shared {
     /// The applier has made room.
     pub room: Notify,
     pub conflicts: AtomicU64,
-    /// It has been said that something needed in the journal is damaged.
-    pub told_of_damage: AtomicBool,
     stopped: AtomicBool,
     /// The applier has ended.
     pub ended: Notify,
@@ -203,7 +201,6 @@ impl LocalStore {
             work: Notify::new(),
             room: Notify::new(),
             conflicts: AtomicU64::new(0),
-            told_of_damage: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             ended: Notify::new(),
             has_ended: AtomicBool::new(false),

@@ -1,5 +1,3 @@
-use std::sync::atomic::Ordering;
-
 use bytes::Bytes;
 use journal::{Attachment, Journal, JournalError, Lsn, Priority, Record};
 
@@ -35,12 +33,7 @@ impl Shared {
                 Ok(payload) => found.push((held, payload)),
                 // Released since: it was not needed any more.
                 Err(JournalError::NoSuchPayload { .. }) => {}
-                // Nobody can move it, and write-back cannot store it.
-                Err(error) => {
-                    if !self.told_of_damage.swap(true, Ordering::Relaxed) {
-                        tracing::error!(%error, "dirty data cannot be read; its segment of the journal stays in use");
-                    }
-                }
+                Err(error) => self.observer.unreadable(&held, &error),
             }
         }
         let attachment = |(held, payload): &(crate::HeldPayload, Bytes)| Attachment {

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use journal::{Lsn, PayloadRef};
+use journal::{JournalError, Lsn, PayloadRef};
 
 /// An attachment of a transaction that has just become visible.
 #[derive(Debug, Clone)]
@@ -69,6 +69,10 @@ pub trait CommitObserver: Send + Sync {
     fn still_holds(&self, _held: &HeldPayload) -> bool {
         false
     }
+
+    /// What is held cannot be read, so it can neither be moved nor be stored; until nobody needs it any more, the
+    /// journal keeps its segment, and all that come behind it. Told again each time the store tries to move it.
+    fn unreadable(&self, _held: &HeldPayload, _error: &JournalError) {}
 }
 
 /// For stores whose transactions carry no attachments.
