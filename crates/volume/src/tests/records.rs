@@ -2,7 +2,7 @@
 
 use file_system::conformance::model::ManualClock;
 use file_system::conformance::scene::*;
-use file_system::{Caller, CommitMode, FileSystem, FsError, Mode};
+use file_system::{Authority, Caller, CommitMode, FileSystem, FsError, Mode, SetAttributes};
 use journal::JournalConfig;
 
 use super::node::{Node, Site};
@@ -62,6 +62,23 @@ async fn writers_wait_at_the_share_of_their_volume_and_those_who_keep_others_out
     let error = write(&mut alone, file, 0, b"x").await.unwrap_err();
     assert!(matches!(error, FsError::Unavailable(_)), "{error}");
     drop(alone);
+    // A cut inside a block makes zeros dirty; one that leaves nothing does not.
+    let inside = SetAttributes::with_size(79_999);
+    let mut waits = begin(&node.fs()).await;
+    let has_waited = tokio::select! {
+        biased;
+        _ = waits.set_attributes(file, &inside, Authority::Checked) => false,
+        () = tokio::task::yield_now() => true,
+    };
+    assert!(has_waited);
+    drop(waits);
+    let mut alone = node.volume.begin(&Caller::root(), Mode::Exclusive).await.unwrap();
+    let error = alone.set_attributes(file, &inside, Authority::Checked).await.unwrap_err();
+    assert!(matches!(error, FsError::Unavailable(_)), "{error}");
+    drop(alone);
+    let mut tx = begin(&node.fs()).await;
+    tx.set_attributes(file, &SetAttributes::with_size(0), Authority::Checked).await.unwrap();
+    drop(tx);
     // Metadata still changes.
     let mut tx = begin(&node.fs()).await;
     make_directory(&mut tx, root, "b", 0o755).await;

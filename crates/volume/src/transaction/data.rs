@@ -130,11 +130,15 @@ impl VolumeTransaction {
             Some(loaded) => block_shift(&loaded.inode)?,
             None => return Err(FsError::Stale),
         };
+        let block_end = shift.start_of(BlockIndex(shift.blocks_in(new)));
+        if new < block_end {
+            // Of the zeros below books must be kept. A cut at the start of a block, also one to nothing, never waits.
+            self.admit(0).await?;
+        }
         self.punch_map(object, BlockIndex(shift.blocks_in(new))..BlockIndex(u64::MAX)).await?;
         let file = self.volume.file_key(object);
         self.meta.touch(&self.volume.keys.cut(object));
         self.attach(DataOp::truncate(file, new));
-        let block_end = shift.start_of(BlockIndex(shift.blocks_in(new)));
         if new < block_end {
             // Also when nothing of the block is stored: an older state of it may be on its way to the clouds. And up
             // to the end of the block, not of the file: what is stored may be longer than the file has been since
