@@ -30,32 +30,36 @@ const NETWORKS: &str = "mount -t tmpfs none /run && ip netns add elsewhere && ip
 /// Tells the test below that it is in there.
 const INSIDE: &str = "KURMA_IN_NAMESPACES";
 
-/// How a process gets namespaces of its own here.
-fn namespaces() -> Option<&'static [&'static str]> {
+/// How a process gets namespaces of its own here, or why it does not.
+fn namespaces() -> Result<&'static [&'static str], String> {
     let ways: [&[&str]; 3] = [
         &["unshare", "--mount", "--net"],
         &["unshare", "--mount", "--net", "--user", "--map-root-user"],
         &["sudo", "-n", "--preserve-env", "unshare", "--mount", "--net"],
     ];
-    let works = |way: &&[&str]| {
+    let mut tried = String::new();
+    for way in ways {
         let mut command = Command::new(way[0]);
         command.args(&way[1..]).args(["sh", "-c", NETWORKS, "sh", "true"]);
-        let output = command.stdin(Stdio::null()).output();
-        match &output {
-            Ok(output) => eprint!("{way:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)),
-            Err(error) => eprintln!("{way:?}: {error}"),
+        match command.stdin(Stdio::null()).output() {
+            Ok(output) if output.status.success() => return Ok(way),
+            Ok(output) => {
+                tried += &format!("{}: {}\n", way.join(" "), String::from_utf8_lossy(&output.stderr).trim())
+            }
+            Err(error) => tried += &format!("{}: {error}\n", way.join(" ")),
         }
-        output.is_ok_and(|output| output.status.success())
-    };
-    ways.into_iter().find(works)
+    }
+    Err(tried)
 }
 
 #[test]
 fn other_machines_are_believed_only_where_the_export_says_so() {
-    let way = namespaces().expect(
-        "no network namespaces with a veth pair between them: run this as root, with sudo, or where users may make \
-         namespaces (and install iproute2); what was tried is above",
-    );
+    let way = namespaces().unwrap_or_else(|tried| {
+        panic!(
+            "no network namespaces with a veth pair between them: run this as root, with sudo, or where users may make \
+             namespaces, and with iproute2. Tried:\n{tried}"
+        )
+    });
     let mut command = Command::new(way[0]);
     command.args(&way[1..]).args(["sh", "-c", NETWORKS, "sh"]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "inside_of_the_namespaces", "--ignored", "--nocapture"]).env(INSIDE, "1");
