@@ -9,7 +9,8 @@ use crate::shared::Shared;
 /// Gives them free when it is dropped.
 pub(super) struct Changing<'a> {
     server: &'a Shared,
-    files: Vec<FileId>,
+    /// With whether their delegations were recalled.
+    files: Vec<(FileId, bool)>,
 }
 
 impl<'a> Changing<'a> {
@@ -19,18 +20,18 @@ impl<'a> Changing<'a> {
 
     /// `client` changes the file; delegations of others are recalled first.
     pub fn begin(&mut self, client: Option<ClientId>, file: FileId) -> Result<(), Failure> {
-        if !self.files.contains(&file) {
+        if !self.files.contains(&(file, true)) {
             self.server.with_state(|state, now| state.begin_change(client, file, now))?;
-            self.files.push(file);
+            self.files.push((file, true));
         }
         Ok(())
     }
 
     /// The file is changed by what was opened for writing.
     pub fn mark(&mut self, file: FileId) {
-        if !self.files.contains(&file) {
+        if !self.files.iter().any(|(marked, _)| *marked == file) {
             self.server.state.lock().mark_changing(file);
-            self.files.push(file);
+            self.files.push((file, false));
         }
     }
 
@@ -38,7 +39,7 @@ impl<'a> Changing<'a> {
     pub fn end(&mut self) {
         if !self.files.is_empty() {
             let mut state = self.server.state.lock();
-            self.files.drain(..).for_each(|file| state.end_change(file));
+            self.files.drain(..).for_each(|(file, _)| state.end_change(file));
         }
     }
 }

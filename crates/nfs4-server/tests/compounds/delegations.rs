@@ -274,6 +274,30 @@ async fn readers_and_the_holder_itself_recall_nothing() {
 }
 
 #[tokio::test]
+async fn who_closes_a_file_and_then_changes_it_waits_as_well() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let maker = make(&running, &["f"]).await;
+    let root = home(&maker).await;
+    let mut holder = Holder::connect(&running, "holder").await;
+    let (file, _) = holder.delegated("f").await;
+    let reading = maker.open(&root, "f", share_access::READ, OpenHow::NoCreate, owner("o")).await.unwrap();
+    let change = [
+        put_handle(&file.handle),
+        close(reading.state_id),
+        set_attributes(
+            StateId::ANONYMOUS,
+            &AttributeValues { mode: Some(0o600), ..AttributeValues::default() },
+        ),
+    ];
+    let changed = tokio::spawn(async move { outcome(&maker, &change).await });
+    let recall = holder.recalls.recv().await.unwrap();
+    holder.give_back(&recall).await;
+    assert_eq!(changed.await.unwrap(), (NfsStatus::Ok, 3));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn wishes_are_heard() {
     let world = World::new().await;
     let running = world.start().await;
