@@ -1,8 +1,8 @@
 //! Attachments that are needed for ever do not fill the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use journal::{Attachment, Lsn, PayloadRef, Priority};
+use journal::{Attachment, JournalError, Lsn, PayloadRef, Priority};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
@@ -13,6 +13,7 @@ use crate::{HeldPayload, Mode, PublishedAttachment, ReplayedAttachment};
 #[derive(Default)]
 struct Shelf {
     kept: Mutex<BTreeMap<u8, Kept>>,
+    unreadable: Mutex<BTreeSet<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -86,6 +87,11 @@ impl CommitObserver for Shelf {
         let name = held.descriptor[1];
         self.kept.lock().get(&name).is_some_and(|kept| Shelf::held(name, kept) == *held)
     }
+
+    fn unreadable(&self, held: &HeldPayload, error: &JournalError) {
+        assert!(matches!(error, JournalError::DamagedPayload { place, .. } if *place == held.place));
+        self.unreadable.lock().insert(held.descriptor[1]);
+    }
 }
 
 struct Node {
@@ -146,6 +152,33 @@ async fn a_payload_that_is_needed_for_ever_keeps_its_own_size_and_no_more() {
         assert_eq!(kept.into_values().collect::<Vec<_>>(), stuck);
         node = Node::start(if life % 2 == 0 { node.disk.kill() } else { node.disk.crash(life) });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payload_that_cannot_be_read_is_named_and_once_nobody_needs_it_the_journal_is_free_again() {
+    let node = Node::start(MemoryDisk::new());
+    node.commit(b'w', 1, content(1, 1, 9000), true).await.unwrap();
+    node.commit(b'w', 2, content(2, 2, 100), true).await.unwrap();
+    let place = node.shelf.kept.lock()[&1].place;
+    let mut files = node.disk.files().into_iter();
+    let (path, _) =
+        files.find(|(_, bytes)| bytes.get(24..32) == Some(&place.segment.to_be_bytes()[..])).unwrap();
+    node.disk.damage(&path, |bytes| bytes[place.offset as usize + 10] ^= 1);
+    let fill = async |bytes: u64| {
+        let mut written = 0;
+        while written < bytes {
+            node.commit(b'w', 9, content(9, written as u32, 8000), true).await.unwrap();
+            node.commit(b'c', 9, Bytes::new(), true).await.unwrap();
+            written += 8000;
+        }
+    };
+    // Nothing ends a wait for space but space.
+    let filled = tokio::time::timeout(Duration::from_secs(3600), fill(3 * journal_config().capacity)).await;
+    assert!(filled.is_err(), "the segment was released");
+    assert_eq!(*node.shelf.unreadable.lock(), BTreeSet::from([1]));
+    node.commit(b'c', 1, Bytes::new(), true).await.unwrap();
+    let filled = tokio::time::timeout(Duration::from_secs(3600), fill(3 * journal_config().capacity)).await;
+    filled.expect("the journal is full");
 }
 
 #[derive(Debug, Clone)]
