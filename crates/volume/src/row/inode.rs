@@ -229,8 +229,12 @@ mod tests {
             assert!(inode.encode().len() < 128);
             let row = inode.encode();
             assert!(Inode::decode(&row[..row.len() - 1]).is_err());
-            let ace =
-                |n: u32| Ace { allows: n % 2 == 0, flags: flag::ALL, rights: right::ALL, who: Who::User(!n) };
+            let ace = |n: u32| Ace {
+                allows: n.is_multiple_of(2),
+                flags: flag::ALL,
+                rights: right::ALL,
+                who: Who::User(!n),
+            };
             let mut listed = inode.clone();
             let entries = (0..MAX_KEPT_ENTRIES as u32).map(ace).collect();
             listed.attributes.acl = Some(Arc::new(Acl { flags: 7, entries }));
