@@ -11,7 +11,7 @@ use std::time::Duration;
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
 use file_system::{Caller, CommitMode, FileSystem, Mode, SetAttributes};
-use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+use nfs4_server::{Export, ExportOptions, Limits, MemoryClientRecords, Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -26,11 +26,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let home = Arc::new(MemoryFileSystem::new());
     open_to_all(&*home).await?;
+    let options = ExportOptions { acls: true, ..ExportOptions::default() };
     let records = Arc::new(MemoryClientRecords::default());
     let mut address = address;
     loop {
         let server = Server::new(ServerConfig {
-            exports: vec![Export::new("home", home.clone())],
+            exports: vec![Export::new("home", home.clone()).with(options.clone())],
             handle_key: [7; 32],
             records: records.clone(),
             environment: Environment::real(),
