@@ -20,7 +20,7 @@ mod relocate;
 mod store;
 mod upkeep;
 
-pub use relocate::Relocated;
+pub use relocate::{Relocated, Relocation};
 
 /// Stores and loads block versions; shared by everybody who does.
 pub struct BlockStore {
@@ -128,24 +128,36 @@ impl BlockStore {
             return None;
         }
         for Fault { fragment, cloud, what } in &bad {
-            let identity = target.identity;
             let name = self.clouds.get(cloud).map_or_else(|| cloud.to_string().into(), |c| c.name().clone());
-            self.incidents.report(Incident {
-                time: self.env.clock.wall(),
-                cloud: name,
-                object_name: target.name_of(*fragment).to_string(),
-                fragment: *fragment,
-                volume: identity.volume,
-                object: identity.object,
-                block: identity.block,
-                version: identity.version,
-                creator: identity.creator,
-                wrong: what.to_string(),
-                outcome,
-                times: 1,
-            });
+            self.accuse(target, *fragment, name, what, outcome);
         }
         Some(bad)
+    }
+
+    /// Tells the sink of what a cloud did to a fragment.
+    fn accuse(
+        &self,
+        target: &Target<'_>,
+        fragment: u8,
+        cloud: Arc<str>,
+        what: &FragmentFault,
+        outcome: Outcome,
+    ) {
+        let identity = target.identity;
+        self.incidents.report(Incident {
+            time: self.env.clock.wall(),
+            cloud,
+            object_name: target.name_of(fragment).to_string(),
+            fragment,
+            volume: identity.volume,
+            object: identity.object,
+            block: identity.block,
+            version: identity.version,
+            creator: identity.creator,
+            wrong: what.to_string(),
+            outcome,
+            times: 1,
+        });
     }
 }
 

@@ -60,7 +60,7 @@ impl Target<'_> {
         let bytes = self.get(cloud, fragment).await;
         let result = bytes.and_then(|bytes| self.verify(bytes, fragment).map_err(FragmentFault::Bad));
         if result.as_ref().is_err_and(FragmentFault::needs_repair) {
-            cloud.health().report_bad();
+            cloud.report_bad();
         }
         result
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use blocks::{BlockStore, CloudId};
 use bytes::Bytes;
 use cloud::dir::Marker;
-use cloud::{CloudError, CloudUrl, Connection, Direction, ObjectName, Options, PutMode, TimeoutPolicy};
+use cloud::{
+    CloudError, CloudUrl, Connection, Direction, ErrorKind, ObjectName, Options, PutMode, TimeoutPolicy,
+};
 use environment::Environment;
 use meta::MetaStore;
 use parking_lot::RwLock;
@@ -26,6 +28,15 @@ use crate::{StartError, config_file::ConfigFile};
 pub(crate) const PROBE: usize = 64 << 10;
 /// How often clouds that are down are looked at; the probes themselves come at growing intervals.
 const WATCH: Duration = Duration::from_secs(1);
+
+/// What an object that was put into one cloud told of others.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Twins {
+    /// Clouds that have the object as well: they are the same store under another name.
+    pub same: Vec<String>,
+    /// Clouds that could not be asked.
+    pub unknown: Vec<String>,
+}
 
 /// The clouds and what is where.
 pub(crate) struct Clouds {
@@ -213,6 +224,13 @@ impl Clouds {
             return Err(cause.to_string());
         }
         self.probe(&connection).await?;
+        let twins = twins(&self.environment, &connection, &self.connections()).await?;
+        if let Some(twin) = twins.same.first() {
+            return Err(format!(
+                "{:?} is the same store as the cloud {twin:?}; fragments of one block must not lie together. Give it a bucket, prefix or directory of its own",
+                cloud.name
+            ));
+        }
         let mut rows = CloudRows::load(store).await.map_err(|cause| cause.to_string())?;
         file.add_cloud(&cloud)?;
         rows.number(store, [cloud.name.clone()]).await.map_err(|cause| cause.to_string())?;
@@ -246,6 +264,12 @@ impl Clouds {
         state.places.retain(|_, place| place.to != name);
     }
 
+    /// Has a name stand for another store.
+    #[cfg(test)]
+    pub fn reconnect(&self, name: &str, connection: Connection) {
+        self.state.write().connections.insert(name.to_owned(), connection);
+    }
+
     /// Writes, reads and deletes an object.
     pub async fn probe(&self, connection: &Connection) -> Result<Probed, String> {
         let mut probe = vec![0; PROBE];
@@ -267,6 +291,12 @@ impl Clouds {
             return Err(format!("the cloud {name:?} returned other bytes than it was given"));
         }
         Ok(Probed { write: written - start, read: read - written, delete: deleted - read })
+    }
+
+    /// Finds out whether two clouds are one store under two names; `None` when the second does not answer.
+    pub async fn are_one(&self, one: &Connection, other: &Connection) -> Result<Option<bool>, String> {
+        let twins = twins(&self.environment, one, std::slice::from_ref(other)).await?;
+        Ok(twins.unknown.is_empty().then_some(!twins.same.is_empty()))
     }
 
     /// Looks whether clouds that are down are back, until `stop`.
@@ -306,9 +336,41 @@ impl State {
         let to = self.connections.get(&place.to)?;
         match &place.from {
             None => Some(to.clone()),
-            Some(from) => Some(Connection::moving(self.connections.get(from)?, to)),
+            // An old cloud that is not configured any more does not take the new one along.
+            Some(from) => Some(match self.connections.get(from) {
+                Some(from) => Connection::moving(from, to),
+                None => to.clone(),
+            }),
         }
     }
+}
+
+/// Looks who else has an object that is put into `one` for a moment.
+async fn twins(environment: &Environment, one: &Connection, others: &[Connection]) -> Result<Twins, String> {
+    let entropy = &environment.entropy;
+    let name = format!("probe-{:016x}{:016x}", entropy.next_u64(), entropy.next_u64());
+    let name = &ObjectName::new(&name).map_err(|cause| cause.to_string())?;
+    let failed = |cause: CloudError| format!("{}: {cause}", one.name());
+    let content = Bytes::from_static(b"Is this the same store under another name?");
+    one.put(name, vec![content], PutMode::Create).await.map_err(failed)?;
+    let asked = others.iter().map(|other| async move {
+        let health = other.health();
+        match health.is_sick(Direction::Read) && !health.admits(Direction::Read) {
+            true => None,
+            false => Some(other.head(name).await),
+        }
+    });
+    let answers = futures::future::join_all(asked).await;
+    one.delete(name).await.map_err(failed)?;
+    let mut twins = Twins::default();
+    for (other, answer) in others.iter().zip(answers) {
+        match answer {
+            Some(Ok(_)) => twins.same.push(other.name().to_string()),
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => {}
+            Some(Err(_)) | None => twins.unknown.push(other.name().to_string()),
+        }
+    }
+    Ok(twins)
 }
 
 /// Connects one cloud; also what is wrong with a known cloud that cannot be used until somebody does something.
@@ -338,5 +400,46 @@ async fn connect(
         // Nor must a cloud that was lost; what has never worked is for a human.
         Err(cause) if marker.known => Ok((connection, Some(cause))),
         Err(cause) => Err(wrong(&cause)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloud::{Cloud, Fault, Faulty, Memory, Side, test_environment};
+
+    use super::*;
+
+    fn connect(environment: &Environment, name: &str, store: Arc<dyn Cloud>) -> Connection {
+        Connection::assemble(environment, name, store, &Options::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_names_of_one_store_are_found_out_and_nothing_stays_there() {
+        let environment = test_environment();
+        let (shared, other) = (Memory::new("shared"), Memory::new("other"));
+        let down = Faulty::new(Memory::new("down"), "down", environment.clock.clone());
+        down.set(Side::Reads, Fault::Fail(ErrorKind::Refused));
+        let one = connect(&environment, "one", shared.clone());
+        let others = [
+            connect(&environment, "same", shared.clone()),
+            connect(&environment, "other", other.clone()),
+            connect(&environment, "down", down.clone()),
+        ];
+        let found = twins(&environment, &one, &others).await.unwrap();
+        assert_eq!(found, Twins { same: vec!["same".into()], unknown: vec!["down".into()] });
+        assert!(shared.names().is_empty() && other.names().is_empty());
+        down.set(Side::Writes, Fault::Fail(ErrorKind::Refused));
+        assert!(twins(&environment, &others[2], &others).await.is_err(), "what cannot be tried is not taken");
+    }
+
+    #[test]
+    fn an_old_cloud_that_is_not_configured_does_not_take_the_new_one_along() {
+        let environment = test_environment();
+        let new = connect(&environment, "new", Memory::new("new"));
+        let mut state = State::default();
+        state.connections.insert("new".into(), new);
+        let place = Place { from: Some("old".into()), to: "new".into() };
+        assert_eq!(&**state.connection_of(&place).unwrap().name(), "new");
+        assert!(state.connection_of(&Place { from: None, to: "old".into() }).is_none());
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blocks::{CloudId, Relocated};
+use blocks::{CloudId, Relocated, Relocation};
 use cloud::{Connection, Direction};
 use futures::stream::{StreamExt, iter};
 use parking_lot::Mutex;
@@ -104,7 +104,12 @@ struct Pass {
     rebuilt: u64,
 }
 
+fn same_store(cloud: &str) -> String {
+    format!("it is the same store as {cloud:?} under another name, and moving would delete what it moves")
+}
+
 /// Why a drain cannot begin.
+#[derive(Debug)]
 pub(crate) enum NoDrain {
     /// There is no such cloud.
     Unknown(String),
@@ -162,12 +167,14 @@ impl Node {
             .collect();
         let target = match together.is_empty() {
             true => None,
-            false => Some(self.room_for(cloud, &numbers, &together, to)?),
+            false => Some(self.tried(cloud, self.room_for(cloud, &numbers, &together, to)?).await?),
         };
+        // In this order: a cloud that takes new files while its numbers move away would get another number. What a stop
+        // in between leaves is told by `is_used`.
         self.file.set_drained(cloud).map_err(|cause| failed(&cause))?;
         self.clouds.drained(cloud);
-        let drain = self.drains.begin(cloud, target.as_deref().unwrap_or(""));
         let Some(target) = target else {
+            let drain = self.drains.begin(cloud, "");
             drain.update(|state| state.finished = true);
             return Ok(drain);
         };
@@ -176,8 +183,37 @@ impl Node {
             .place(&self.store, &self.blocks, &numbers, &place)
             .await
             .map_err(|cause| failed(&cause))?;
+        let drain = self.drains.begin(cloud, &place.to);
         self.spawn_drain(drain.clone());
         Ok(drain)
+    }
+
+    /// Whether policies of files still refer to what is in a cloud.
+    pub fn is_used(&self, cloud: &str) -> bool {
+        let numbers = self.clouds.numbers_in(cloud);
+        self.used_numbers().iter().any(|(_, used)| !used.is_disjoint(&numbers))
+    }
+
+    /// The first of these clouds that takes and returns objects, and is not `cloud` under another name.
+    async fn tried(&self, cloud: &str, candidates: Vec<String>) -> Result<String, NoDrain> {
+        let mut problems = Vec::new();
+        for name in candidates {
+            let (Some((_, old)), Some((_, new))) = (self.clouds.get(cloud), self.clouds.get(&name)) else {
+                continue;
+            };
+            let tried = async {
+                self.clouds.probe(&new).await?;
+                match self.clouds.are_one(&new, &old).await? {
+                    Some(true) => Err(same_store(cloud)),
+                    Some(false) | None => Ok(()),
+                }
+            };
+            match tried.await {
+                Ok(()) => return Ok(name),
+                Err(problem) => problems.push(format!("{name:?} cannot take it: {problem}")),
+            }
+        }
+        Err(NoDrain::Failed(problems.join("; ")))
     }
 
     /// Goes on with what a stop interrupted.
@@ -187,14 +223,14 @@ impl Node {
         }
     }
 
-    /// A cloud that can take what is under `numbers`: none of its fragments may belong to the same blocks.
+    /// Clouds that can take what is under `numbers`, the best first: none of their fragments may belong to the same blocks.
     fn room_for(
         &self,
         cloud: &str,
         numbers: &BTreeSet<CloudId>,
         together: &[BTreeSet<CloudId>],
         wanted: Option<&str>,
-    ) -> Result<String, NoDrain> {
+    ) -> Result<Vec<String>, NoDrain> {
         let conflict = |name: &str| {
             together.iter().any(|used| {
                 let others: BTreeSet<CloudId> = used.difference(numbers).copied().collect();
@@ -208,19 +244,27 @@ impl Node {
                 true if conflict(wanted) => Err(NoDrain::NoRoom(format!(
                     "{wanted:?} already holds fragments of the same blocks; two of them in one cloud would be lost together"
                 ))),
-                true => Ok(wanted.to_owned()),
+                true => Ok(vec![wanted.to_owned()]),
             };
         }
-        let load = |name: &String| {
-            let used = self.used_numbers();
-            used.iter().filter(|(_, numbers)| self.clouds.is_place(name, numbers)).count()
+        let used = self.used_numbers();
+        let cost = |name: &String| {
+            let load = used.iter().filter(|(_, numbers)| self.clouds.is_place(name, numbers)).count();
+            let sick = |connection: &Connection| {
+                let health = connection.health();
+                health.is_sick(Direction::Read) || health.is_sick(Direction::Write)
+            };
+            (self.clouds.get(name).is_some_and(|(_, connection)| sick(&connection)), load)
         };
         let fits = usable.into_iter().filter(|name| name != cloud && !conflict(name));
-        fits.min_by_key(load).ok_or_else(|| {
-            NoDrain::NoRoom(format!(
+        let mut fits: Vec<String> = fits.collect();
+        fits.sort_by_cached_key(cost);
+        match fits.is_empty() {
+            false => Ok(fits),
+            true => Err(NoDrain::NoRoom(format!(
                 "no other cloud can take what is in {cloud:?}: each already holds other fragments of the same blocks. Add one with `kurma cloud add`, then drain again"
-            ))
-        })
+            ))),
+        }
     }
 
     fn spawn_drain(self: &Arc<Self>, drain: Arc<Drain>) {
@@ -245,8 +289,23 @@ impl Node {
         let numbers = self.clouds.numbers_in(&from);
         self.blocks.writes_ended().await;
         let mut clean_since = None;
+        let mut apart = false;
         loop {
-            let passed = self.pass(drain, &numbers, (&old, &new)).await;
+            // Configurations change over restarts, and clouds come back: until both have shown that they are two stores,
+            // nothing is deleted.
+            if !apart {
+                match self.clouds.are_one(&new, &old).await {
+                    Ok(Some(true)) => {
+                        let problem = format!("{to:?}: {}", same_store(&from));
+                        drain.update(|state| state.problem = Some(problem));
+                        self.environment.clock.sleep(PAUSE).await;
+                        continue;
+                    }
+                    Ok(Some(false)) => apart = true,
+                    Ok(None) | Err(_) => {}
+                }
+            }
+            let passed = self.pass(drain, &numbers, (&old, &new), apart).await;
             let now = self.environment.clock.monotonic();
             let pass = match passed {
                 Ok(pass) => pass,
@@ -322,7 +381,8 @@ impl Node {
         &self,
         drain: &Drain,
         numbers: &BTreeSet<CloudId>,
-        clouds: (&Connection, &Connection),
+        (from, to): (&Connection, &Connection),
+        delete: bool,
     ) -> Result<Pass, String> {
         let served = self.served().into_iter().filter(|served| {
             let policies = served.volume.policies();
@@ -355,8 +415,10 @@ impl Node {
                 let mut moves = iter(moves)
                     .map(|(version, fragment)| async move {
                         let upkeep::BlockVersion { identity, key, placement, seal } = &version;
+                        let relocation = Relocation { fragment, from, to, delete };
+                        let volume = &*served.volume;
                         let moved =
-                            self.blocks.relocate(key, identity, *seal, placement, fragment, clouds).await;
+                            self.blocks.relocate(key, identity, *seal, placement, relocation, volume).await;
                         (version, fragment, moved)
                     })
                     .buffer_unordered(PARALLEL);
@@ -407,5 +469,65 @@ impl Node {
             after = Some((last.identity.object, last.identity.block));
             total += versions.len() as u64;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_node;
+
+    async fn refusal(node: &Arc<Node>, from: &str, to: Option<&str>) -> String {
+        match node.drain(from, to).await {
+            Err(NoDrain::Failed(why)) => why,
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("it began"),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_cloud_is_not_drained_into_itself_under_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = test_node::open(folder.path(), &["a", "b", "c", "d"]).await;
+        let (_, b) = node.clouds.get("b").unwrap();
+        node.clouds.reconnect("d", b);
+        let why = refusal(&node, "b", Some("d")).await;
+        assert!(why.contains("the same store as \"b\""), "{why}");
+        assert!(node.clouds.moves().is_empty() && !node.clouds.get("b").unwrap().0.drained);
+
+        // One that was begun, with a configuration that was changed since.
+        let numbers = node.clouds.numbers_in("b");
+        let place = Place { from: Some("b".into()), to: "d".into() };
+        node.clouds.place(&node.store, &node.blocks, &numbers, &place).await.unwrap();
+        node.resume_drains();
+        let mut watch = node.drains.of("b").unwrap().watch();
+        let state = watch.wait_for(|state| state.finished || state.problem.is_some()).await.unwrap().clone();
+        assert!(!state.finished && state.problem.unwrap().contains("the same store"));
+        node.stop.cancel();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_cloud_that_does_not_work_is_no_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = test_node::open(folder.path(), &["a", "b", "c", "d", "e"]).await;
+        std::fs::remove_dir_all(folder.path().join("clouds/d")).unwrap();
+        let why = refusal(&node, "b", Some("d")).await;
+        assert!(why.contains("\"d\" cannot take it"), "{why}");
+        assert!(node.clouds.moves().is_empty() && !node.clouds.get("b").unwrap().0.drained);
+        let Ok(drain) = node.drain("b", None).await else { panic!("e can take it") };
+        assert_eq!(drain.watch().borrow().to, "e");
+        node.stop.cancel();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn clouds_that_are_sick_are_tried_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = test_node::open(folder.path(), &["a", "b", "c", "d", "e"]).await;
+        let (numbers, together) = (node.clouds.numbers_in("b"), node.used_numbers());
+        let together: Vec<_> = together.into_iter().map(|(_, used)| used).collect();
+        let room = || node.room_for("b", &numbers, &together, None).unwrap();
+        assert_eq!(room(), ["d", "e"]);
+        node.clouds.get("d").unwrap().1.health().report_down("test");
+        assert_eq!(room(), ["e", "d"]);
     }
 }

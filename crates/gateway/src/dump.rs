@@ -20,6 +20,8 @@ const MAGIC: &[u8; 8] = b"KURMADMP";
 const FORMAT: u32 = 1;
 /// Rows in one chunk.
 const ROWS: usize = 1024;
+/// Bytes of a row, in a dump as in a record of the journal, besides key and value.
+const ROW_HEAD: usize = 6;
 /// The longest chunk that is read: rows of a transaction's size and some.
 const MAX_CHUNK: usize = 256 << 20;
 const TAG: usize = 16;
@@ -226,13 +228,8 @@ pub async fn load_dump(config: &Config, dump: &Path) -> Result<LoadReport, Start
     let mut reader = open()?;
     let mut report = LoadReport::default();
     while let Some(rows) = reader.next().map_err(&bad)? {
-        let mut transaction = store.begin(Mode::Optimistic).await.map_err(StartError::configuration)?;
-        for (key, value) in rows.into_iter().filter(|(key, _)| !is_passing(key)) {
-            report.rows += 1;
-            transaction.put(key, value);
-        }
-        let committed = transaction.commit(Priority::Client).await.map_err(StartError::configuration)?;
-        committed.durable().await.map_err(StartError::configuration)?;
+        let rows = rows.into_iter().filter(|(key, _)| !is_passing(key)).collect();
+        report.rows += put(&store, rows, journal.max_record()).await.map_err(StartError::configuration)?;
     }
     let now = environment.clock.wall();
     volume::after_load(&store, now).await.map_err(StartError::configuration)?;
@@ -245,6 +242,24 @@ pub async fn load_dump(config: &Config, dump: &Path) -> Result<LoadReport, Start
         clean_stop::leave(&folder, last).map_err(StartError::configuration)?;
     }
     Ok(report)
+}
+
+/// Puts rows durably, as few at a time as fit a record of `max_record` bytes well; returns how many they are.
+async fn put(store: &dyn MetaStore, rows: Rows, max_record: u64) -> Result<u64, meta::MetaError> {
+    let count = rows.len() as u64;
+    let mut rows = rows.into_iter().peekable();
+    while rows.peek().is_some() {
+        let mut transaction = store.begin(Mode::Optimistic).await?;
+        let mut bytes = 0;
+        // A row that takes more than half of a record gets one of its own.
+        let space = |(key, value): &(Bytes, Bytes)| (ROW_HEAD + key.len() + value.len()) as u64;
+        while let Some((key, value)) = rows.next_if(|row| bytes == 0 || bytes + space(row) <= max_record / 2) {
+            bytes += (ROW_HEAD + key.len() + value.len()) as u64;
+            transaction.put(key, value);
+        }
+        transaction.commit(Priority::Client).await?.durable().await?;
+    }
+    Ok(count)
 }
 
 /// Verifies every invariant of what was loaded.
@@ -349,6 +364,34 @@ mod tests {
         let secret = (Bytes::from_static(b"key-canary"), Bytes::from_static(b"value-canary"));
         let bytes = dump(&[secret], &key).await;
         assert!(!bytes.windows(6).any(|part| part == b"canary"));
+    }
+
+    #[tokio::test]
+    async fn long_rows_are_loaded_in_as_many_records_as_they_need() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::real();
+        let small = JournalConfig::small(8 << 20);
+        let (journal, recovery) =
+            Journal::open(environment.clone(), &folder.path().join("journal"), &key(), small).unwrap();
+        let meta = folder.path().join("meta");
+        let (config, observer) = (LocalConfig::default(), Arc::new(NoObserver));
+        let store = LocalStore::open(environment, &meta, config, journal.clone(), recovery, observer).unwrap();
+        let most = journal.max_record();
+        // One that takes a whole record, many that need several, and tiny ones.
+        let length = |n: u32| match n {
+            3 => most as usize - 1024,
+            0..100 => most as usize / 7,
+            _ => 5,
+        };
+        let row = |n: u32| (Bytes::copy_from_slice(&n.to_be_bytes()), Bytes::from(vec![n as u8; length(n)]));
+        // The long one is not the first of its record.
+        let rows: super::Rows = (0..200).map(row).collect();
+        assert_eq!(put(&store, rows.clone(), most).await.unwrap(), 200);
+        let mut snapshot = store.snapshot().await.unwrap();
+        assert!(snapshot.rows(&[], &[255; 8], 1000).await.unwrap() == rows);
+        drop(snapshot);
+        store.close().await.unwrap();
+        journal.close().await.unwrap();
     }
 
     #[tokio::test]

@@ -24,6 +24,9 @@ mod node;
 mod node_rows;
 mod owner;
 mod pins;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code
+mod test_node;
 
 pub use config::{Config, ConfigError};
 pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder};

@@ -16,6 +16,7 @@ use crate::{CurrentVersions, LoadError, Placement, SealId, StoreError};
 mod degraded;
 mod hedging;
 mod random;
+mod relocating;
 mod tampering;
 
 const SEAL: SealId = SealId(1);

@@ -24,6 +24,7 @@ pub(super) fn describe(node: &Node, name: &str) -> Option<Value> {
         (false, true) => "writes fail",
         (true, true) => "down",
         (false, false) if drain.as_ref().is_some_and(|drain| !drain.finished) => "draining",
+        (false, false) if config.drained && node.is_used(name) => "drain interrupted",
         (false, false) if config.drained => "drained",
         (false, false) => "good",
     };
@@ -135,5 +136,22 @@ async fn follow(drain: Arc<Drain>, meter: Meter) -> Answer {
     match &state.problem {
         Some(problem) => Err(Refusal::attention(format!("{problem}; the gateway goes on trying"))),
         None => Ok(Json(json!(state))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_node;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_drain_that_was_stopped_before_anything_moved_is_not_called_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = test_node::open(folder.path(), &["a", "b", "c", "d"]).await;
+        // As a stop leaves it between the two steps of the beginning.
+        node.clouds.drained("b");
+        assert_eq!(describe(&node, "b").unwrap()["state"], "drain interrupted");
+        node.clouds.drained("d");
+        assert_eq!(describe(&node, "d").unwrap()["state"], "drained");
     }
 }

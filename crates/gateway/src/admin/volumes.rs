@@ -46,6 +46,8 @@ pub(super) async fn show(State(node): State<Arc<Node>>, Path(name): Path<String>
 /// Makes a volume; what is not said is as in a configuration file.
 pub(super) async fn create(State(node): State<Arc<Node>>, Json(body): Json<Value>) -> Answer {
     let wanted: VolumeConfig = serde_json::from_value(body).map_err(Refusal::bad)?;
+    // The clouds that are chosen stay until the volume names them.
+    let _alone = node.changing_clouds.lock().await;
     let served = node.create_volume(&wanted).await.map_err(Refusal::bad)?;
     Ok(Json(describe(&node, &served)))
 }
@@ -68,6 +70,8 @@ pub(super) async fn set(
     Json(body): Json<Value>,
 ) -> Answer {
     let changes: Changes = serde_json::from_value(body).map_err(Refusal::bad)?;
+    // The clouds that are chosen stay until the volume names them.
+    let _alone = node.changing_clouds.lock().await;
     let served = find(&node, &name)?;
     let now = served.volume.policy();
     let wanted = VolumeConfig {
@@ -93,4 +97,28 @@ pub(super) async fn delete(State(node): State<Arc<Node>>, Path(name): Path<Strin
     find(&node, &name)?;
     node.delete_volume(&name).await.map_err(Refusal::bad)?;
     Ok(Json(json!({})))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+    use crate::test_node;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn clouds_are_chosen_when_nobody_changes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = test_node::open(folder.path(), &["a", "b", "c", "d"]).await;
+        let wanted = json!({ "name": "other", "policy": "rs:2+1", "clouds": ["a", "b", "d"] });
+        let changing = node.changing_clouds.lock().await;
+        let mut created = pin!(create(State(node.clone()), Json(wanted.clone())));
+        let mut set =
+            pin!(set(State(node.clone()), Path("home".into()), Json(json!({ "clouds": ["a", "b", "d"] }))));
+        assert!(futures::poll!(&mut created).is_pending() && futures::poll!(&mut set).is_pending());
+        node.clouds.drained("d");
+        drop(changing);
+        assert!(created.await.is_err_and(|refusal| refusal.text.contains("drained")));
+        assert!(set.await.is_err_and(|refusal| refusal.text.contains("drained")));
+    }
 }
