@@ -60,30 +60,39 @@ impl Node {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                warmed = self.warm_pinned() => if let Err(error) = warmed {
-                    tracing::warn!(%error, "pinned files could not be brought back into the cache");
+                listed = self.warm_pinned() => if let Err(error) = listed {
+                    tracing::warn!(%error, "it cannot be found out which files are pinned");
                 },
             }
         }
     }
 
+    /// Brings every pinned file back into the cache; one that does not come keeps no other from it.
     async fn warm_pinned(&self) -> Result<(), String> {
-        let volumes = self.served();
         for file in pinned(&self.store).await.map_err(|cause| cause.to_string())? {
-            let served = volumes.iter().find(|served| FileSystem::volume(&*served.volume) == file.volume);
-            let mut next = Some(BlockIndex(0));
-            while let Some(first) = next {
-                let warmed = match served {
-                    Some(served) => served.volume.warm(file.object, first, STEP).await,
-                    None => Ok(None),
-                };
-                match warmed.map_err(|cause| cause.to_string())? {
-                    Some(warmed) => next = warmed.next,
-                    None => {
-                        // The file is gone.
-                        set_pinned(&self.store, &[file], false).await.map_err(|cause| cause.to_string())?;
-                        next = None;
-                    }
+            if let Err(error) = self.warm_file(file).await {
+                let (volume, object) = (file.volume, file.object);
+                tracing::warn!(%volume, %object, %error, "a pinned file could not be brought back into the cache");
+            }
+        }
+        Ok(())
+    }
+
+    async fn warm_file(&self, file: FileId) -> Result<(), String> {
+        let volumes = self.served();
+        let served = volumes.iter().find(|served| FileSystem::volume(&*served.volume) == file.volume);
+        let mut next = Some(BlockIndex(0));
+        while let Some(first) = next {
+            let warmed = match served {
+                Some(served) => served.volume.warm(file.object, first, STEP).await,
+                None => Ok(None),
+            };
+            match warmed.map_err(|cause| cause.to_string())? {
+                Some(warmed) => next = warmed.next,
+                None => {
+                    // The file is gone.
+                    set_pinned(&self.store, &[file], false).await.map_err(|cause| cause.to_string())?;
+                    next = None;
                 }
             }
         }
@@ -132,4 +141,38 @@ async fn walk(served: &Served, path: &str) -> Result<Vec<(FileId, u64)>, FsError
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use ids::{GatewayId, ObjectId, ObjectNumber};
+    use meta::{KeyBuilder, MetaStore, Priority, Scan};
+
+    use super::*;
+    use crate::test_node;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_pinned_file_that_cannot_be_read_keeps_no_other_from_the_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = test_node::open(folder.path(), &["a", "b", "c"]).await;
+        let volume = &node.served()[0].volume;
+        let bad = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap().root();
+        let gone = ObjectId { creator: GatewayId(u16::MAX), number: ObjectNumber(9) };
+        let gone = FileId { volume: bad.volume, object: gone };
+        set_pinned(&node.store, &[bad, gone], true).await.unwrap();
+        assert_eq!(pinned(&node.store).await.unwrap(), [bad, gone]);
+        // The rows of all objects, which is the root; and the row of a file's key beside its inode's.
+        let (start, end) = KeyBuilder::new(0x10).prefix_range();
+        let mut transaction = node.store.begin(meta::Mode::Optimistic).await.unwrap();
+        let scan = Scan { start: &start, end: &end, guard: None, limit: 100 };
+        for (key, _) in transaction.scan(scan).await.unwrap() {
+            if let Some((0x01, object)) = key.split_last() {
+                transaction.put([object, &[0x02]].concat().into(), Bytes::from_static(b"?"));
+            }
+        }
+        transaction.commit(Priority::Client).await.unwrap().durable().await.unwrap();
+        node.warm_pinned().await.unwrap();
+        assert_eq!(pinned(&node.store).await.unwrap(), [bad], "the one behind was looked at");
+    }
 }
