@@ -44,6 +44,16 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
             "some dirty blocks cannot be written back, because their metadata is damaged: run `kurma meta check`".into(),
         );
     }
+    let unreadable = node.cache.unreadable_ranges();
+    if let Some((file, range)) = unreadable.first() {
+        attention.push(format!(
+            "dirty data cannot be read back from the journal, in {} places; first bytes {} to {} of {file}: write them \
+             again, or remove the file (`kurma why` shows objects); until then the journal fills up",
+            unreadable.len(),
+            range.start,
+            range.end,
+        ));
+    }
     if journal.waiting > 0 || cache.waiting > 0 {
         attention
             .push("writers wait for space in the journal: the clouds are slower than the clients".into());
