@@ -253,7 +253,8 @@ async fn put(store: &dyn MetaStore, rows: Rows, max_record: u64) -> Result<u64, 
         let mut bytes = 0;
         // A row that takes more than half of a record gets one of its own.
         let space = |(key, value): &(Bytes, Bytes)| (ROW_HEAD + key.len() + value.len()) as u64;
-        while let Some((key, value)) = rows.next_if(|row| bytes == 0 || bytes + space(row) <= max_record / 2) {
+        while let Some((key, value)) = rows.next_if(|row| bytes == 0 || bytes + space(row) <= max_record / 2)
+        {
             bytes += (ROW_HEAD + key.len() + value.len()) as u64;
             transaction.put(key, value);
         }
@@ -375,7 +376,8 @@ mod tests {
             Journal::open(environment.clone(), &folder.path().join("journal"), &key(), small).unwrap();
         let meta = folder.path().join("meta");
         let (config, observer) = (LocalConfig::default(), Arc::new(NoObserver));
-        let store = LocalStore::open(environment, &meta, config, journal.clone(), recovery, observer).unwrap();
+        let store =
+            LocalStore::open(environment, &meta, config, journal.clone(), recovery, observer).unwrap();
         let most = journal.max_record();
         // One that takes a whole record, many that need several, and tiny ones.
         let length = |n: u32| match n {
