@@ -177,6 +177,8 @@ impl State {
 
     /// Recalls every delegation of `file` but those of `client`: refused until they are returned or revoked.
     fn recall(&mut self, client: Option<ClientId>, file: FileId, now: Duration) -> Result<(), Refusal> {
+        // Who was recalled a lease ago loses this delegation, not all that he has.
+        self.revoke_overdue(now);
         let Some(state) = self.files.get(&file) else { return Ok(()) };
         let mut others = Vec::new();
         for other in &state.delegations {

@@ -186,6 +186,16 @@ fn a_delegation_that_is_not_returned_for_a_lease_is_revoked_and_stays_known() {
 }
 
 #[test]
+fn a_client_that_is_silent_since_a_recall_loses_what_was_recalled_and_nothing_else() {
+    let (mut world, a, _, id, b) = recalled();
+    let other = world.delegate(a, 2).unwrap();
+    world.outlast_leases();
+    assert_eq!(world.change(b, 1), Ok(()));
+    assert_eq!(world.state.test_state_id(a, &id), NfsStatus::DelegRevoked);
+    assert_eq!(world.state.test_state_id(a, &other), NfsStatus::Ok);
+}
+
+#[test]
 fn a_silent_client_is_forgotten_with_its_delegations_by_who_is_in_conflict() {
     let mut world = world();
     let (a, _) = world.holder("a");
