@@ -154,6 +154,8 @@ fn whatever_was_acknowledged_is_there_after_a_kill_at_any_point() {
         .iter()
         .map(|point| point.0)
         .filter(|name| name.starts_with("journal.") || name.starts_with("meta."))
+        // What is needed here is needed for a moment only: nothing is ever moved. See `tests::moving`.
+        .filter(|name| !name.ends_with("-move"))
         .collect();
     assert!(points.len() >= 8);
     let mut told = BTreeMap::new();
