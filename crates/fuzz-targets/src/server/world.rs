@@ -417,6 +417,7 @@ async fn start(
         lease: LEASE,
         courtesy: COURTESY,
         limits: limits(),
+        delegations: true,
     };
     Server::new(config).await.unwrap()
 }
