@@ -54,7 +54,9 @@ mod limits;
 mod placement;
 mod target;
 
-pub use block_store::{BlockStore, FragmentState, Loaded, Protection, Relocated, Relocation, Repaired, Stored};
+pub use block_store::{
+    BlockStore, FragmentState, Loaded, Protection, Relocated, Relocation, Repaired, Stored,
+};
 pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;
 pub use error::{LoadError, StoreError};
