@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use bytes::Bytes;
 use nfs4::bits::share_access;
@@ -39,7 +40,12 @@ impl Old {
     /// A connection that nobody has said anything on.
     pub async fn stranger(running: &Running, uid: u32) -> Old {
         let server = running.address;
-        let stream = TcpStream::connect(server).await.unwrap();
+        // An address of its own: nobody else takes its port while the connection is made again.
+        static NEXT: AtomicU16 = AtomicU16::new(1);
+        let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 1, high, low], 0))).unwrap();
+        let stream = socket.connect(server).await.unwrap();
         Old { stream, server, xid: 100, uid, client: ClientId(0), seqids: HashMap::new() }
     }
 
