@@ -109,7 +109,7 @@ impl Inner {
     }
 
     /// Deletes up to `rows` rows of an orphan. Whether nothing of it is left.
-    async fn take_apart(
+    pub(crate) async fn take_apart(
         &self,
         transaction: &mut dyn meta::Transaction,
         object: ObjectId,
@@ -129,7 +129,9 @@ impl Inner {
         }
         let (start, end) = self.keys.rows_of(object);
         let limit = *rows + 1;
-        let found = transaction.scan(Scan { start: &start, end: &end, guard: None, limit }).await?;
+        // A write-back that commits between here and this commit may bring a chunk that was not found.
+        let guard = self.keys.cut(object);
+        let found = transaction.scan(Scan { start: &start, end: &end, guard: Some(&guard), limit }).await?;
         let whole = found.len() < limit;
         let mut garbage = Vec::new();
         for (key, row) in found.iter().take(*rows) {
@@ -152,7 +154,7 @@ impl Inner {
             transaction.delete(key.clone());
         }
         *rows -= found.len().min(*rows);
-        transaction.touch(&self.keys.cut(object));
+        transaction.touch(&guard);
         if whole {
             // Also what was stored and not committed. An upload under way ends long before the delay does.
             let (creator, seal) = (self.node.gateway, self.node.seal);

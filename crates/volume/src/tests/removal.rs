@@ -43,6 +43,20 @@ async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {
 }
 
 #[tokio::test]
+async fn a_write_back_that_overtakes_the_reaper_leaves_no_row_behind() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"dirty").await;
+    remove(&node, "a").await;
+    let mut reaper = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    let (inner, mut rows, mut freed) = (&node.volume.inner, 100, Default::default());
+    assert!(inner.take_apart(&mut *reaper, file.object, false, &mut rows, &mut freed).await.unwrap());
+    node.write_back().await;
+    assert!(matches!(reaper.commit(meta::Priority::Upkeep).await, Err(meta::MetaError::Conflict)));
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
+    node.check().await;
+}
+
+#[tokio::test]
 async fn a_file_that_is_held_is_not_reaped() {
     let node = Node::new().await;
     let file = file_of(&node, "a", b"held").await;
