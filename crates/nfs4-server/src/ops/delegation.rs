@@ -27,7 +27,7 @@ pub(super) fn with_open(
             let now = cx.server.now();
             let undo = &mut cx.undo;
             let reclaimed = cx.server.state.lock().reclaim_delegation(client, file, now, undo);
-            Ok(reclaimed.map_or(OpenDelegation::None, |reclaimed| read(reclaimed.id, reclaimed.recall)))
+            Ok(reclaimed.map_or(OpenDelegation::None, |id| read(id, true)))
         }
         // Files are not delegated for writing.
         _ => Ok(OpenDelegation::None),

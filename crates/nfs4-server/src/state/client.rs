@@ -54,6 +54,34 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// One that nothing is known of but who it says it is: not confirmed, and by EXCHANGE_ID.
+    pub fn new(
+        id: ClientId,
+        owner: Arc<[u8]>,
+        verifier: Verifier,
+        principal: Principal,
+        now: Duration,
+    ) -> Client {
+        Client {
+            id,
+            owner,
+            verifier,
+            principal,
+            minor0: false,
+            confirmed: false,
+            renewed: now,
+            create_sequence: 0,
+            create_result: None,
+            sessions: Vec::new(),
+            reclaim_complete: false,
+            held: HashSet::new(),
+            opens: 0,
+            delegations: 0,
+            revoked: 0,
+            notices: VecDeque::new(),
+        }
+    }
+
     /// Whether there is nothing that others could want.
     pub fn holds_nothing(&self) -> bool {
         self.held.len() == self.revoked

@@ -52,14 +52,6 @@ pub(crate) enum Undelegated {
     Resource,
 }
 
-/// A delegation that was reclaimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reclaimed {
-    pub id: StateId,
-    /// Whether it is to be returned at once.
-    pub recall: bool,
-}
-
 /// Files that were lately wanted by more than one client.
 #[derive(Debug, Default)]
 pub(super) struct Contended(HashMap<FileId, Duration>);
@@ -112,15 +104,15 @@ impl State {
         Ok(StateId { seqid: Delegation::SEQID, other })
     }
 
-    /// Gives back what the client held before the restart (CLAIM_PREVIOUS, RFC 8881 §10.2.1, §18.16.3). Where somebody
-    /// has the file open against it, it is recalled at once.
+    /// Gives back what the client held before the restart (CLAIM_PREVIOUS, RFC 8881 §10.2.1, §18.16.3), to be returned at
+    /// once: what was revoked is not remembered over a restart, and the file may have changed since.
     pub fn reclaim_delegation(
         &mut self,
         client: ClientId,
         file: FileId,
         now: Duration,
         undo: &mut UndoLog,
-    ) -> Option<Reclaimed> {
+    ) -> Option<StateId> {
         let limits = &self.config.limits;
         let own = self.clients.get(&client).map_or(usize::MAX, |client| client.delegations);
         if own >= limits.delegations_per_client
@@ -130,16 +122,13 @@ impl State {
             return None;
         }
         if let Some(other) = self.delegation_of(client, file) {
-            return Some(Reclaimed { id: StateId { seqid: Delegation::SEQID, other }, recall: false });
+            return Some(StateId { seqid: Delegation::SEQID, other });
         }
-        let recall = !self.config.delegations
-            || self.files.get(&file).is_some_and(|state| state.changing > 0)
-            || self.is_open_against_readers(file, client);
         let other = self.new_other();
-        let recalled = recall.then_some(now);
-        self.insert_delegation(other, Delegation { client, file, recalled, revoked: false, given_by: None });
+        let delegation = Delegation { client, file, recalled: Some(now), revoked: false, given_by: None };
+        self.insert_delegation(other, delegation);
         undo.push(Undo::Delegated(other));
-        Some(Reclaimed { id: StateId { seqid: Delegation::SEQID, other }, recall })
+        Some(StateId { seqid: Delegation::SEQID, other })
     }
 
     /// Whether somebody has the file open for writing, or another client forbids to read it.

@@ -1,6 +1,5 @@
 //! EXCHANGE_ID (RFC 8881 §18.35): how a client gets its id.
 
-use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use nfs4::{ClientId, NfsStatus, Verifier};
@@ -74,24 +73,7 @@ impl State {
             self.drop_client(stale);
         }
         let id = self.new_client_id(now)?;
-        let client = Client {
-            id,
-            owner: request.owner.into(),
-            verifier: request.verifier,
-            principal: request.principal,
-            minor0: false,
-            confirmed: false,
-            renewed: now,
-            create_sequence: 0,
-            create_result: None,
-            sessions: Vec::new(),
-            reclaim_complete: false,
-            held: HashSet::new(),
-            opens: 0,
-            delegations: 0,
-            revoked: 0,
-            notices: VecDeque::new(),
-        };
+        let client = Client::new(id, request.owner.into(), request.verifier, request.principal, now);
         let answer = client.exchanged();
         self.clients.insert(id, client);
         Ok(answer)

@@ -2,7 +2,6 @@
 //! what. Opens, locks and their conflicts are those of every minor version.
 
 use std::cmp::Ordering;
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,24 +72,7 @@ impl State {
         now: Duration,
     ) -> Result<ClientId, Refusal> {
         let id = self.new_client_id(now)?;
-        let client = Client {
-            id,
-            owner: record,
-            verifier,
-            principal,
-            minor0: true,
-            confirmed: false,
-            renewed: now,
-            create_sequence: 0,
-            create_result: None,
-            sessions: Vec::new(),
-            reclaim_complete: false,
-            held: HashSet::new(),
-            opens: 0,
-            delegations: 0,
-            revoked: 0,
-            notices: VecDeque::new(),
-        };
+        let client = Client { minor0: true, ..Client::new(id, record, verifier, principal, now) };
         self.clients.insert(id, client);
         Ok(id)
     }

@@ -225,17 +225,13 @@ fn delegations_are_bounded() {
 }
 
 #[test]
-fn what_is_reclaimed_against_an_open_for_writing_is_recalled_at_once() {
-    let mut world = world_with(Limits::default(), &["a", "b"]);
+fn what_is_reclaimed_is_to_be_returned_within_a_lease() {
+    let mut world = world_with(Limits::default(), &["a"]);
     let (a, _) = world.connect("a");
-    let (b, _) = world.connect("b");
-    let write = Share { access: W, deny: 0 };
-    world.claim(b, "o", 1, write, true).unwrap();
     let (state, undo) = (&mut world.state, &mut world.undo);
-    let conflicting = state.reclaim_delegation(a, file(1), world.now, undo).unwrap();
-    let quiet = state.reclaim_delegation(a, file(2), world.now, undo).unwrap();
-    assert_eq!((conflicting.recall, quiet.recall), (true, false));
-    assert_eq!(state.reclaim_delegation(a, file(2), world.now, undo), Some(quiet), "once is enough");
+    let reclaimed = state.reclaim_delegation(a, file(1), world.now, undo).unwrap();
+    assert_eq!(state.reclaim_delegation(a, file(1), world.now, undo), Some(reclaimed), "once is enough");
+    assert_eq!(state.revoke_overdue(world.now), 0);
     world.now += LEASE + Duration::from_nanos(1);
     assert_eq!(world.state.revoke_overdue(world.now), 1);
 }
