@@ -48,6 +48,8 @@ pub const ALL: [Workload; 12] = [
 const MIB: u64 = 1 << 20;
 /// Requests that one client has on the way in the streaming workloads, as a kernel client with readahead has.
 const STREAM_DEPTH: usize = 8;
+/// How often each client goes over what it reads or looks at warm, for a time that can be measured.
+const PASSES: u64 = 4;
 
 impl Workload {
     pub fn name(self) -> String {
@@ -76,7 +78,8 @@ impl Workload {
     /// Units of one repetition.
     pub fn amount(self, shrink: u64) -> u64 {
         let full = match self {
-            Workload::SequentialWrite | Workload::SequentialReadWarm | Workload::SequentialReadCold => 256,
+            Workload::SequentialWrite | Workload::SequentialReadCold => 256,
+            Workload::SequentialReadWarm => 256 * PASSES,
             Workload::RandomRead => 48_000,
             Workload::RandomWrite => 8_000,
             Workload::Create | Workload::Unlink => 8_000,
@@ -96,7 +99,7 @@ impl Workload {
                 }
             }
         };
-        (full / shrink).max(16)
+        (full / shrink).max(16 * PASSES)
     }
 
     pub fn is_cold(self) -> bool {
@@ -152,12 +155,14 @@ pub struct Done {
 pub async fn prepare(workload: Workload, clients: &[Arc<Client>], amount: u64) -> Result<()> {
     each(clients, amount, move |client, share| async move {
         match workload {
-            Workload::SequentialReadWarm | Workload::SequentialReadCold => client.fill("big", share).await,
+            Workload::SequentialReadWarm => client.fill("big", share / PASSES).await,
+            Workload::SequentialReadCold => client.fill("big", share).await,
             Workload::RandomRead | Workload::RandomWrite => {
                 client.fill("big", 16).await?;
                 client.stream_read("big", 16).await
             }
-            Workload::Stat | Workload::Unlink => client.create_many(share).await,
+            Workload::Stat => client.create_many(share / PASSES).await,
+            Workload::Unlink => client.create_many(share).await,
             Workload::SmallRead(size) => client.write_small(share, size).await,
             _ => Ok(()),
         }
@@ -173,13 +178,22 @@ pub async fn run(workload: Workload, clients: &[Arc<Client>], amount: u64) -> Re
     let units = each(clients, amount, move |client, share| async move {
         match workload {
             Workload::SequentialWrite => client.stream_write("big", share).await,
-            Workload::SequentialReadWarm | Workload::SequentialReadCold => {
-                client.stream_read("big", share).await
+            Workload::SequentialReadWarm => {
+                for _ in 0..PASSES {
+                    client.stream_read("big", share / PASSES).await?;
+                }
+                Ok(())
             }
+            Workload::SequentialReadCold => client.stream_read("big", share).await,
             Workload::RandomRead => client.random(share, false).await,
             Workload::RandomWrite => client.random(share, true).await,
             Workload::Create => client.create_many(share).await,
-            Workload::Stat => client.stat_many(share).await,
+            Workload::Stat => {
+                for _ in 0..PASSES {
+                    client.stat_many(share / PASSES).await?;
+                }
+                Ok(())
+            }
             Workload::Unlink => client.unlink_many(share).await,
             Workload::SmallWrite(size) => client.write_small(share, size).await,
             Workload::SmallRead(size) => client.read_small(share, size).await,

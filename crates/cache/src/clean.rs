@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::FileKey;
 use crate::block_key::BlockKey;
-use crate::disk::DiskTier;
+use crate::disk::{DiskTier, enters_memory};
 use crate::memory::{Memory, PIECE, Parts, cut};
 use crate::stats::Stats;
 use crate::unread::Unread;
@@ -44,15 +44,18 @@ impl Clean {
         self.unread.put(block, bytes);
     }
 
-    /// The bytes of `range` that the disk tier has; they come into memory too.
+    /// The bytes of `range` that the disk tier has; a few come into memory too.
     pub async fn on_disk(&self, block: BlockKey, range: Range<u64>) -> Option<Parts> {
         let pieces = self.disk.as_ref()?.read(block, range.clone()).await?;
         Stats::add(&self.stats.disk_hits);
         let mut parts = Parts::new();
+        let enter = enters_memory(pieces.len());
         for (piece, bytes) in pieces {
             let start = u64::from(piece) * PIECE;
             parts.push(cut(&bytes, range.start.saturating_sub(start)..range.end - start));
-            self.memory.insert_piece(block, piece, bytes);
+            if enter {
+                self.memory.insert_piece(block, piece, bytes);
+            }
         }
         Some(parts)
     }

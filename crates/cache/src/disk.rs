@@ -25,8 +25,20 @@ const SMALLEST_REGION: u64 = 32 << 20;
 const INDEX_SHARE: u64 = 8;
 /// ... at this many bytes an entry.
 const ENTRY_BYTES: u64 = 176;
-/// Most pieces that are read and opened on the reader's own task.
-const PIECES_AT_ONCE: usize = 8;
+/// Most pieces that are worth a place in memory after one read.
+const FEW_PIECES: usize = 8;
+/// What to read at once of the pieces of a block: a few each by itself, so that each has memory of its own.
+fn runs(wanted: Range<u32>) -> impl Iterator<Item = Range<u32>> + Send {
+    let step = if enters_memory(wanted.len()) { 1 } else { wanted.len() };
+    wanted.clone().step_by(step).map(move |first| first..wanted.end.min(first + step as u32))
+}
+
+/// Whether so many pieces that were read at once come into memory, too. Who reads more reads on, and does not come back;
+/// and the kernel has it in memory, so that it costs one copy and the opening.
+pub(crate) fn enters_memory(pieces: usize) -> bool {
+    pieces <= FEW_PIECES
+}
+
 /// After a failed write the tier takes nothing new for this many blocks.
 const PAUSE: u64 = 4096;
 
@@ -47,6 +59,8 @@ pub(crate) struct DiskTier {
     queue_limit: u64,
     /// Tells that the queue has run empty.
     idle: Notify,
+    /// Tells that the queue has become shorter.
+    shorter: Notify,
     paused: AtomicU64,
     bytes: AtomicU64,
     stats: Arc<Stats>,
@@ -72,6 +86,13 @@ struct WriteQueue {
     running: bool,
 }
 
+impl WriteQueue {
+    /// A block larger than the limit has to wait until all others are gone, and no longer.
+    fn has_room(&self, length: u64, limit: u64) -> bool {
+        self.bytes + length <= limit || self.blocks.is_empty()
+    }
+}
+
 impl DiskTier {
     pub fn open(
         config: &CacheConfig,
@@ -93,6 +114,7 @@ impl DiskTier {
             queue: Mutex::default(),
             queue_limit: config.disk_queue_memory(),
             idle: Notify::new(),
+            shorter: Notify::new(),
             paused: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             stats,
@@ -171,28 +193,28 @@ impl DiskTier {
         let place = self.place(block)?;
         let last = u64::from(place.length).min(range.end).max(range.start);
         let wanted = pieces_of(&(range.start..last.max(range.start + 1)));
-        let mut pieces = Vec::with_capacity(wanted.len());
+        let mut runs = runs(wanted).peekable();
+        let mut pieces = Vec::with_capacity(pieces_of(&range).len());
         // What the page cache has is here sooner than another thread could begin.
         let mut result = Ok(());
-        if wanted.len() <= PIECES_AT_ONCE {
-            for piece in wanted.clone() {
-                match place.read_piece_now(block, piece) {
-                    Ok(Some(bytes)) => pieces.push((piece, bytes)),
-                    Ok(None) => break,
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
+        while let Some(run) = runs.peek() {
+            match place.read_run_now(block, run.clone()) {
+                Ok(Some(found)) => pieces.extend(found),
+                Ok(None) => break,
+                Err(error) => {
+                    result = Err(error);
+                    break;
                 }
             }
+            runs.next();
         }
-        if result.is_ok() && pieces.len() < wanted.len() {
-            let rest = wanted.start + pieces.len() as u32..wanted.end;
+        if result.is_ok() && runs.peek().is_some() {
             let read = move || {
-                rest.map(|piece| Ok((piece, place.read_piece(block, piece)?)))
-                    .collect::<std::io::Result<Vec<_>>>()
+                let rest = runs.map(|run| place.read_run(block, run));
+                rest.collect::<std::io::Result<Vec<_>>>()
             };
-            result = tokio::task::spawn_blocking(read).await.ok()?.map(|rest| pieces.extend(rest));
+            let rest = tokio::task::spawn_blocking(read).await.ok()?;
+            result = rest.map(|rest| pieces.extend(rest.into_iter().flatten()));
         }
         match result {
             Ok(()) => Some(pieces),
@@ -211,6 +233,19 @@ impl DiskTier {
         }
     }
 
+    /// As [`DiskTier::insert`], when there is room in the queue.
+    pub async fn insert_in_turn(self: &Arc<Self>, block: BlockKey, bytes: Bytes) {
+        let length = bytes.len() as u64;
+        loop {
+            let shorter = self.shorter.notified();
+            if self.queue.lock().has_room(length, self.queue_limit) {
+                break;
+            }
+            shorter.await;
+        }
+        self.insert(block, bytes);
+    }
+
     /// Takes a block to be written soon; without room in the queue it is not cached on disk.
     pub fn insert(self: &Arc<Self>, block: BlockKey, bytes: Bytes) {
         let length = bytes.len() as u64;
@@ -222,7 +257,7 @@ impl DiskTier {
             return;
         }
         let mut queue = self.queue.lock();
-        if queue.bytes + length > self.queue_limit && !queue.blocks.is_empty() {
+        if !queue.has_room(length, self.queue_limit) {
             self.stats.disk_inserts_skipped.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -258,6 +293,7 @@ impl DiskTier {
                 }
             }
             self.queue.lock().bytes -= bytes.len() as u64;
+            self.shorter.notify_waiters();
         }
     }
 

@@ -1,5 +1,6 @@
 use std::io;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,7 @@ const INDEX_ENTRY: usize = BlockKey::LEN + 12;
 /// No index is larger; a longer one in a trailer is damage.
 const INDEX_LIMIT: u32 = 256 << 20;
 const PURPOSE: &str = "cache";
+const SEALED_PIECE: u64 = PIECE + TAG_LEN as u64;
 
 /// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. The salt is
 /// fresh for every file, so a file offset is sealed at most once under its key.
@@ -183,50 +185,53 @@ impl Region {
 }
 
 impl Location {
-    /// Reads and opens one piece; empty beyond the end of the block.
-    pub fn read_piece(&self, block: BlockKey, piece: u32) -> io::Result<Bytes> {
-        let mut buffer = self.buffer(piece);
-        self.region.file.read_exact_at(&mut buffer, self.position(piece))?;
-        self.open_piece(block, piece, buffer)
+    /// Reads and opens consecutive pieces, which then share their memory; those beyond the end of the block are left out.
+    pub fn read_run(&self, block: BlockKey, pieces: Range<u32>) -> io::Result<Vec<(u32, Bytes)>> {
+        let mut sealed = self.buffer(&pieces);
+        self.region.file.read_exact_at(&mut sealed, self.position(pieces.start))?;
+        self.open_run(block, pieces.start, sealed)
     }
 
-    /// As [`Location::read_piece`], but `None` when that would have to wait for the disk.
-    pub fn read_piece_now(&self, block: BlockKey, piece: u32) -> io::Result<Option<Bytes>> {
-        let mut buffer = self.buffer(piece);
-        if !self.region.file.read_exact_at_now(&mut buffer, self.position(piece))? {
+    /// As [`Location::read_run`], but `None` when that would have to wait for the disk.
+    pub fn read_run_now(&self, block: BlockKey, pieces: Range<u32>) -> io::Result<Option<Vec<(u32, Bytes)>>> {
+        let mut sealed = self.buffer(&pieces);
+        if !self.region.file.read_exact_at_now(&mut sealed, self.position(pieces.start))? {
             return Ok(None);
         }
-        self.open_piece(block, piece, buffer).map(Some)
+        self.open_run(block, pieces.start, sealed).map(Some)
     }
 
     /// Where the sealed piece begins.
     fn position(&self, piece: u32) -> u64 {
-        self.offset + u64::from(piece) * (PIECE + TAG_LEN as u64)
+        self.offset + u64::from(piece) * SEALED_PIECE
     }
 
-    /// For a sealed piece; empty beyond the end of the block.
-    fn buffer(&self, piece: u32) -> Vec<u8> {
-        let length = u64::from(self.length).saturating_sub(u64::from(piece) * PIECE).min(PIECE) as usize;
-        vec![0; if length == 0 { 0 } else { length + TAG_LEN }]
+    /// For sealed pieces.
+    fn buffer(&self, pieces: &Range<u32>) -> Vec<u8> {
+        let end = self.position(pieces.end).min(self.offset + sealed_length(u64::from(self.length)));
+        vec![0; end.saturating_sub(self.position(pieces.start)) as usize]
     }
 
-    fn open_piece(&self, block: BlockKey, piece: u32, mut sealed: Vec<u8>) -> io::Result<Bytes> {
-        let Some(length) = sealed.len().checked_sub(TAG_LEN) else { return Ok(Bytes::new()) };
-        let tag = array(&sealed[length..])?;
-        self.region
-            .key
-            .open_at(self.position(piece), &aad(block, piece, self.length), &mut sealed[..length], &tag)
-            .map_err(|_| invalid("a piece does not verify"))?;
-        sealed.truncate(length);
-        Ok(Bytes::from(sealed))
+    fn open_run(&self, block: BlockKey, first: u32, mut sealed: Vec<u8>) -> io::Result<Vec<(u32, Bytes)>> {
+        for (piece, sealed) in (first..).zip(sealed.chunks_mut(SEALED_PIECE as usize)) {
+            let (content, tag) = sealed.split_at_mut(sealed.len().saturating_sub(TAG_LEN));
+            self.region
+                .key
+                .open_at(self.position(piece), &aad(block, piece, self.length), content, &array(tag)?)
+                .map_err(|_| invalid("a piece does not verify"))?;
+        }
+        let opened = Bytes::from(sealed);
+        let starts = (0..opened.len()).step_by(SEALED_PIECE as usize);
+        let piece =
+            |start: usize| opened.slice(start..opened.len().min(start + SEALED_PIECE as usize) - TAG_LEN);
+        Ok((first..).zip(starts.map(piece)).collect())
     }
 
     /// Reads and opens the block.
     pub fn read_whole(&self, block: BlockKey) -> io::Result<Bytes> {
         let mut out = Vec::with_capacity(self.length as usize);
-        for piece in 0..u64::from(self.length).div_ceil(PIECE) as u32 {
-            out.extend_from_slice(&self.read_piece(block, piece)?);
-        }
+        let all = 0..u64::from(self.length).div_ceil(PIECE) as u32;
+        self.read_run(block, all)?.iter().for_each(|(_, bytes)| out.extend_from_slice(bytes));
         Ok(Bytes::from(out))
     }
 }

@@ -15,10 +15,13 @@ pub struct StagedBlock {
 }
 
 impl StagedBlock {
-    /// The commit is durable: the block may go to the disk tier too.
-    pub fn keep(mut self) {
-        if let Some(content) = self.content.take() {
-            self.clean.insert_on_disk(self.block, content);
+    /// The commit is durable: the block goes to the disk tier too. Waits for its turn there: what was just written is
+    /// not to come from the clouds only because much was written at once.
+    pub async fn keep(mut self) {
+        if let Some(content) = self.content.take()
+            && let Some(disk) = self.clean.disk()
+        {
+            disk.insert_in_turn(self.block, content).await;
         }
     }
 }

@@ -330,23 +330,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         failpoint!("writeback.after-commit");
         match result {
             Ok(committed) => {
-                let mut report = self.report.lock();
-                for (((dirty, staged), written), committed) in claims.into_iter().zip(&written).zip(committed)
-                {
-                    self.health.lock().held.forget(&dirty);
-                    match (committed, staged, &written.content) {
-                        (true, Some(InFlight { staged, .. }), WrittenAs::Version { length, missing, .. }) => {
-                            staged.keep();
-                            report.blocks += 1;
-                            report.bytes += length;
-                            report.degraded += u64::from(!missing.is_empty());
-                        }
-                        (true, ..) => report.dropped += 1,
-                        (false, ..) => report.overtaken += 1,
-                    }
-                }
-                drop(report);
+                let kept = self.account(claims, &written, committed);
                 self.succeeded();
+                for InFlight { staged, _permit } in kept {
+                    staged.keep().await;
+                }
             }
             Err(cause) => {
                 self.report.lock().failed += claims.len() as u64;
@@ -354,6 +342,31 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 claims.into_iter().for_each(|(dirty, _)| self.hold(dirty));
             }
         }
+    }
+
+    /// Reports what a commit has done; the blocks that are current now.
+    fn account(
+        &self,
+        claims: Vec<(DirtyBlock, Option<InFlight>)>,
+        written: &[Written],
+        committed: Vec<bool>,
+    ) -> Vec<InFlight> {
+        let mut kept = Vec::with_capacity(claims.len());
+        let mut report = self.report.lock();
+        for (((dirty, staged), written), committed) in claims.into_iter().zip(written).zip(committed) {
+            self.health.lock().held.forget(&dirty);
+            match (committed, staged, &written.content) {
+                (true, Some(in_flight), WrittenAs::Version { length, missing, .. }) => {
+                    kept.push(in_flight);
+                    report.blocks += 1;
+                    report.bytes += length;
+                    report.degraded += u64::from(!missing.is_empty());
+                }
+                (true, ..) => report.dropped += 1,
+                (false, ..) => report.overtaken += 1,
+            }
+        }
+        kept
     }
 
     /// Keeps a block that could not be stored out of the queue for a while.

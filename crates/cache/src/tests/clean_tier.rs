@@ -96,7 +96,7 @@ async fn a_staged_block_is_readable_at_once_and_forgotten_unless_its_commit_is_d
     world.cache.close().await;
     world.cache.drop_memory();
     assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
-    staged.keep();
+    staged.keep().await;
     world.cache.close().await;
     assert_eq!(world.read(file(1), 6, 0, 6, &[1]).await, b"second");
     assert_eq!(world.clouds.loads.load(Ordering::Relaxed), 0);

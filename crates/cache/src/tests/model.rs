@@ -221,7 +221,7 @@ impl Model {
             self.map[index as usize] = version;
             let (block, up_to) = (BlockIndex(index), snapshot.up_to());
             self.world.commit(DataOp::Cleaned { file: file(1), shift: SHIFT, block, up_to }, b"");
-            staged.keep();
+            staged.keep().await;
             for at in index * BLOCK..((index + 1) * BLOCK).min(self.dirty.len() as u64) {
                 let byte = &mut self.dirty[at as usize];
                 *byte = byte.filter(|lsn| *lsn > up_to);

@@ -72,7 +72,7 @@ impl Counters {
                     self.world.commit(DataOp::Cleaned { file: file(1), shift: SHIFT, block, up_to }, b"");
                     map[dirty.block.0 as usize] = version + 1;
                 }
-                staged.keep();
+                staged.keep().await;
                 if self.stored.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
                     self.world.cache.drop_memory();
                 }
