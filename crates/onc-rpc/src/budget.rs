@@ -60,10 +60,10 @@ struct Waiter {
 
 /// Whose share it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Client(IpAddr);
+pub(crate) struct Client(IpAddr);
 
 impl Client {
-    fn at(address: IpAddr) -> Client {
+    pub fn at(address: IpAddr) -> Client {
         Client(match address.to_canonical() {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
             address => address,

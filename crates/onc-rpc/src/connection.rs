@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use crate::budget::{Account, Charge};
+use crate::complaints::{Complaint, Line, may_tell};
 use crate::gss::{GssServer, Sealed, Verdict};
 use crate::message::Message;
 use crate::outbox::CallPermit;
@@ -153,7 +154,10 @@ impl Connection {
     ) -> Result<(), RpcError> {
         let dispatcher = &self.dispatcher;
         if self.security.tls_required && call.procedure != 0 && dispatcher.peer.transport().tls().is_none() {
-            tracing::warn!(client = %dispatcher.peer.address(), "call refused: in clear text, and TLS is required");
+            let client = dispatcher.peer.address();
+            if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::ClearText) {
+                tracing::warn!(%client, suppressed, "call refused: in clear text, and TLS is required");
+            }
             dispatcher.answer(call.xid, Reply::AuthError(AuthStatus::TooWeak));
             return Ok(());
         }
@@ -176,7 +180,10 @@ impl Connection {
         let tls = match refusal {
             Ok(tls) => tls,
             Err(reason) => {
-                tracing::info!(client = %peer.address(), reason, "request for TLS refused");
+                let client = peer.address();
+                if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::TlsRequest) {
+                    tracing::info!(%client, reason, suppressed, "request for TLS refused");
+                }
                 self.dispatcher.answer(call.xid, Reply::AuthError(AuthStatus::BadCredential));
                 return Ok(());
             }
@@ -187,7 +194,12 @@ impl Connection {
                 Some(certificate) => tracing::debug!(client = %peer.address(), %certificate, "TLS begun"),
                 None => tracing::debug!(client = %peer.address(), "TLS begun without a client certificate"),
             },
-            Err(error) => tracing::warn!(client = %peer.address(), %error, "client refused: no TLS"),
+            Err(error) => {
+                let client = peer.address();
+                if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::Handshake) {
+                    tracing::warn!(%client, %error, suppressed, "client refused: no TLS");
+                }
+            }
         }
         result
     }

@@ -10,6 +10,7 @@
 //!   over all connections by a [`Budget`]. At a limit the connection stops reading, which the other side feels as TCP
 //!   back-pressure; who takes or sends nothing for too long in the middle of a message is cut off.
 //! * Nothing from the wire panics: what cannot be parsed closes the connection.
+//! * Who is refused gets a line in the log, but not many: [`suppressed_log_lines`].
 //!
 //! * What the network may see and change is bounded by [`tls`] (RFC 9289), who calls is proved by [`gss`] (RFC 2203); a
 //!   server turns them on by [`Security`] and finds what it got in [`Peer::transport`] and [`Call::credential`].
@@ -51,6 +52,7 @@
 #![deny(missing_docs)]
 
 mod budget;
+mod complaints;
 mod connection;
 mod credential;
 mod error;
@@ -66,6 +68,7 @@ pub mod tls;
 mod transport;
 
 pub use budget::Budget;
+pub use complaints::suppressed_log_lines;
 pub use connection::{Connection, serve_connection};
 pub use credential::{AuthSys, Credential, OpaqueAuth};
 pub use error::{AuthStatus, RpcError};

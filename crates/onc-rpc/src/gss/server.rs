@@ -8,6 +8,7 @@ use super::context::{Context, Contexts, Handle};
 use super::credential::{Header, VERSION, procedure};
 use super::window::{Sequence, WINDOW};
 use super::{GssCredential, GssError, Mechanism, Protection, RPCSEC_GSS, Users};
+use crate::complaints::{Complaint, Line, may_tell};
 use crate::{AuthStatus, Call, Credential, OpaqueAuth, Peer, Reply};
 
 /// Largest token of a client that wants a context; tickets with many groups take some 12 KiB.
@@ -116,7 +117,10 @@ impl GssServer {
                 Verdict::Answer(out.into(), verifier)
             }
             Err(error) => {
-                tracing::warn!(peer = %peer.address(), %error, "client refused: it gets no security context");
+                let peer = peer.address();
+                if let Some(Line { suppressed }) = may_tell(peer.ip(), Complaint::NoContext) {
+                    tracing::warn!(%peer, %error, suppressed, "client refused: it gets no security context");
+                }
                 [0, error.major, 0, 0, 0].into_iter().for_each(|word| out.put_u32(word));
                 Verdict::Answer(out.into(), OpaqueAuth::default())
             }
@@ -129,7 +133,7 @@ impl GssServer {
             return refused(AuthStatus::GssCredentialProblem);
         };
         let refuse = |status, reason: &str| {
-            tracing::info!(peer = %peer.address(), principal = %context.principal, reason, "call refused");
+            complain(peer, &context, reason);
             refused(status)
         };
         let verified = call.verifier.flavor == RPCSEC_GSS
@@ -164,7 +168,7 @@ impl GssServer {
             return Verdict::Answer(reply, verifier);
         }
         let Ok(body) = sealed.open(call.body.clone()) else {
-            tracing::info!(peer = %peer.address(), principal = %context.principal, "arguments refused: changed on the way");
+            complain(peer, &context, "its arguments were changed on the way");
             let (reply, verifier) = sealed.verified(Reply::GarbageArguments);
             return Verdict::Answer(reply, verifier);
         };
@@ -264,6 +268,13 @@ struct InPlaceOf {
 impl AsRef<[u8]> for InPlaceOf {
     fn as_ref(&self) -> &[u8] {
         &self.token
+    }
+}
+
+fn complain(peer: &Peer, context: &Context, reason: &str) {
+    let peer = peer.address();
+    if let Some(Line { suppressed }) = may_tell(peer.ip(), Complaint::Call) {
+        tracing::info!(%peer, principal = %context.principal, reason, suppressed, "call refused");
     }
 }
 
