@@ -15,7 +15,7 @@
 //! * What the network may see and change is bounded by [`tls`] (RFC 9289), who calls is proved by [`gss`] (RFC 2203); a
 //!   server turns them on by [`Security`] and finds what it got in [`Peer::transport`] and [`Call::credential`].
 //!
-//! It knows no program: NFS and its callback are bodies of calls. It has no portmapper and no UDP.
+//! It knows no program but the [`Portmapper`]: NFS and its callback are bodies of calls. UDP is for the portmapper alone.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -61,6 +61,7 @@ mod limits;
 mod message;
 mod outbox;
 mod peer;
+mod portmapper;
 mod record;
 mod security;
 mod service;
@@ -75,6 +76,7 @@ pub use error::{AuthStatus, RpcError};
 pub use limits::Limits;
 pub use message::Procedure;
 pub use peer::{ConnectionId, Peer};
+pub use portmapper::{Portmapper, Registration};
 pub use security::Security;
 pub use service::{Call, NoService, Reply, Service};
 pub use transport::Transport;
