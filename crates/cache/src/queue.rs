@@ -16,7 +16,7 @@ pub struct Selection {
     pub bytes: u64,
     /// Stop at this many blocks.
     pub blocks: usize,
-    /// Space is short (the journal is more than half full): take the oldest blocks, rested or not.
+    /// Writers will soon wait for space: take the oldest blocks, rested or not.
     pub hurry: bool,
 }
 

@@ -267,11 +267,6 @@ impl Node {
     /// Starts the upkeep of a volume.
     fn serve(&self, volume: Volume) -> Arc<Served> {
         let volume = Arc::new(volume);
-        let journal = self.journal.clone();
-        let hurry = move || {
-            let usage = journal.usage();
-            usage.used > usage.capacity / 2
-        };
         let config =
             UpkeepConfig { in_flight: self.config.upkeep.in_flight.bytes(), ..UpkeepConfig::default() };
         let upkeep = Upkeep::new(
@@ -280,7 +275,6 @@ impl Node {
             self.blocks.clone(),
             self.environment.clone(),
             config,
-            hurry,
         );
         upkeep.start();
         let id = FileSystem::volume(&*volume);

@@ -42,18 +42,17 @@ pub struct Flushed {
 }
 
 impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
-    /// The upkeep of `volume`, not yet running. `hurry` tells that the journal is more than half full.
+    /// The upkeep of `volume`, not yet running.
     pub fn new(
         volume: Arc<V>,
         cache: Cache,
         blocks: Arc<BlockStore>,
         env: Environment,
         config: UpkeepConfig,
-        hurry: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Arc<Upkeep<V>> {
         let (v, b, e, c) = (&volume, &blocks, &env, &config);
         Arc::new(Upkeep {
-            write_back: WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone(), hurry),
+            write_back: WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone()),
             repairer: Repairer::new(v.clone(), b.clone(), e.clone(), c.clone()),
             garbage: GarbageCollector::new(v.clone(), b.clone(), e.clone(), c.clone()),
             scrubber: Scrubber::new(v.clone(), b.clone(), e.clone(), c.clone()),

@@ -52,8 +52,6 @@ struct Parts<V: ?Sized> {
     blocks: Arc<BlockStore>,
     env: Environment,
     config: UpkeepConfig,
-    /// Whether the journal is short of space.
-    hurry: Box<dyn Fn() -> bool + Send + Sync>,
     in_flight: Arc<Semaphore>,
     units: u32,
     backoff: Backoff,
@@ -90,15 +88,13 @@ enum Event {
 }
 
 impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
-    /// Writes back `volume`. `hurry` tells that the journal is short of space (more than half full): blocks are then
-    /// taken before they have rested.
+    /// Writes back `volume`.
     pub fn new(
         volume: Arc<V>,
         cache: Cache,
         blocks: Arc<BlockStore>,
         env: Environment,
         config: UpkeepConfig,
-        hurry: impl Fn() -> bool + Send + Sync + 'static,
     ) -> WriteBack<V> {
         let units = (config.in_flight / UNIT).clamp(1, u64::from(u32::MAX >> 4)) as u32;
         WriteBack {
@@ -107,7 +103,6 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 cache,
                 blocks,
                 env,
-                hurry: Box::new(hurry),
                 in_flight: Arc::new(Semaphore::new(units as usize)),
                 units,
                 backoff: Backoff::new(config.first_pause, config.longest_pause),
@@ -250,7 +245,8 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         if room == 0 || (drive.outstanding > 0 && room < BATCH / 2 && most == OUTSTANDING) {
             return 0;
         }
-        let hurry = (self.hurry)() || cache.is_crowded(self.volume.id());
+        // Of a journal that is full of what is no longer dirty, checkpoints make room, not write-back.
+        let hurry = cache.is_crowded(self.volume.id());
         let selection = Selection { bytes: self.config.in_flight.max(1), blocks: room, hurry };
         let claimed = cache.claim_dirty(self.volume.id(), &selection);
         if claimed.is_empty() {

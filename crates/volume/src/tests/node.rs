@@ -123,7 +123,7 @@ impl Node {
             }
         };
         let (config, v) = (UpkeepConfig::default(), Arc::new(volume.clone()));
-        let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config, || false);
+        let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config);
         Node { site, env, journal, store, cache, incidents, volumes, volume, upkeep }
     }
 
