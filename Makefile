@@ -1,7 +1,7 @@
 # `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
 # What they install is said by scripts/setup before it is done; an ordinary user needs sudo for Debian packages.
 
-.PHONY: run test unit system guest lint bench soak setup
+.PHONY: run test unit system foreign guest lint bench soak setup
 .NOTPARALLEL:
 
 # The shell that scripts/setup may just have given a Rust toolchain.
@@ -15,8 +15,8 @@ run:
 
 # All that is missing is said, and asked for, before the long part.
 test:
-	@scripts/setup build test guest
-	@$(MAKE) --no-print-directory unit system guest
+	@scripts/setup build test foreign guest
+	@$(MAKE) --no-print-directory unit system foreign guest
 
 # Everything inside the crates.
 unit:
@@ -27,6 +27,12 @@ unit:
 system:
 	@scripts/setup build test
 	$(CARGO) test --locked -p cli
+
+# NFS clients of other makers, in user space.
+foreign:
+	@scripts/setup build foreign
+	$(CARGO) build --locked --bin kurma
+	PATH="$$HOME/.cargo/bin:$$PATH" tests/foreign/all
 
 # The real Linux client in an emulated machine.
 guest:
@@ -51,4 +57,4 @@ soak:
 	tests/soak
 
 setup:
-	@scripts/setup build test guest lint bench
+	@scripts/setup build test foreign guest lint bench
