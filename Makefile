@@ -1,7 +1,7 @@
 # `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
 # What they install is said by scripts/setup before it is done; an ordinary user needs sudo for Debian packages.
 
-.PHONY: run test unit system foreign guest lint bench soak setup
+.PHONY: run test unit system foreign guest lint bench conformance soak setup
 .NOTPARALLEL:
 
 # The shell that scripts/setup may just have given a Rust toolchain.
@@ -50,6 +50,11 @@ bench:
 	@scripts/setup build bench
 	$(CARGO) build --locked --release --workspace --bins
 	target/release/kurma-bench compare --out bench-report
+
+# pynfs, which has to be fetched from its repository: see tests/pynfs/README.md.
+conformance:
+	@scripts/setup build test
+	PATH="$$HOME/.cargo/bin:$$PATH" tests/pynfs/run
 
 # What is too slow for every change.
 soak:

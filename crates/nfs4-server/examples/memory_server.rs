@@ -1,17 +1,24 @@
-//! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS]]`, by default on
+//! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS [KEYTAB]]]`, by default on
 //! 127.0.0.1:12049 with a lease of 90 s. Mount it with
 //! `mount -t nfs -o vers=4.2,port=12049,proto=tcp 127.0.0.1:/home /mnt`. SIGHUP restarts the server, which keeps
-//! files and client records, so that clients have to reclaim.
+//! files and client records, so that clients have to reclaim. Names have to be UTF-8. With a keytab whoever has a
+//! ticket is the superuser.
 
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
 use file_system::{Caller, CommitMode, FileSystem, Mode, SetAttributes};
-use nfs4_server::{Export, ExportOptions, Limits, MemoryClientRecords, Server, ServerConfig};
+use kerberos::{Kerberos, Keytab};
+use nfs4_server::{
+    Export, ExportOptions, ExportSecurity, Flavor, Limits, MemoryClientRecords, Server, ServerConfig,
+};
+use onc_rpc::Security;
+use onc_rpc::gss::{GssLimits, GssServer, UnixUser, Users};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -24,9 +31,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(seconds) => Duration::from_secs(seconds.parse()?),
         None => ServerConfig::DEFAULT_LEASE,
     };
+    let security = match arguments.next() {
+        Some(keytab) => kerberos(&std::fs::read(keytab)?)?,
+        None => Security::default(),
+    };
     let home = Arc::new(MemoryFileSystem::new());
     open_to_all(&*home).await?;
-    let options = ExportOptions { acls: true, ..ExportOptions::default() };
+    let flavors = vec![Flavor::Sys, Flavor::None, Flavor::Krb5, Flavor::Krb5i, Flavor::Krb5p];
+    let demands = ExportSecurity { flavors, ..ExportSecurity::default() };
+    let options = ExportOptions { acls: true, utf8: true, security: demands, ..ExportOptions::default() };
     let records = Arc::new(MemoryClientRecords::default());
     let mut address = address;
     loop {
@@ -42,6 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             limits: Limits::default(),
         })
         .await?;
+        server.replace_security(security.clone());
         let listener = TcpListener::bind(&address).await?;
         address = listener.local_addr()?.to_string();
         println!("ready nfs={address} volumes=/home");
@@ -52,6 +66,24 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !again.await?? {
             return Ok(());
         }
+    }
+}
+
+/// Kerberos with these keys.
+fn kerberos(keytab: &[u8]) -> Result<Security, Box<dyn std::error::Error>> {
+    let environment = Environment::real();
+    let mechanism = Kerberos::new("nfs", Keytab::read(keytab)?, environment.entropy.clone());
+    let gss = GssServer::new(Arc::new(mechanism), Arc::new(Everybody), environment, GssLimits::default());
+    Ok(Security { gss: Some(Arc::new(gss)), ..Security::default() })
+}
+
+/// All principals are the superuser.
+struct Everybody;
+
+#[async_trait]
+impl Users for Everybody {
+    async fn user(&self, _: &str) -> Option<UnixUser> {
+        Some(UnixUser { uid: 0, gid: 0, groups: Arc::new([]) })
     }
 }
 

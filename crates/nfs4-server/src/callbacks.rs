@@ -10,7 +10,7 @@ use onc_rpc::{Peer, Procedure};
 
 use crate::file_handle::Handle;
 use crate::shared::Shared;
-use crate::state::{CallbackEnd, Notice, OutgoingCallback};
+use crate::state::{CallbackEnd, Notice, OutgoingCallback, Probe};
 
 /// How long a client has to answer, before its connection is taken for lost to callbacks.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,6 +33,22 @@ pub(crate) async fn send(server: &Shared, peer: Option<Peer>, callback: Outgoing
     server.state.lock().end_callback(callback.session, callback.connection, end);
 }
 
+/// Sends CB_NULL over `peer`, and tells the state whether the client took it. Nothing is found out if `peer` is gone
+/// already.
+pub(crate) async fn probe(server: &Shared, peer: Option<Peer>, probe: Probe) {
+    let procedure =
+        Procedure { program: probe.program, version: nfs4::CALLBACK_VERSION, number: nfs4::PROCEDURE_NULL };
+    let mut answered = true;
+    if let Some(peer) = peer
+        && let Err(error) = peer.call(procedure, &probe.credential, Vec::new(), PATIENCE).await
+    {
+        tracing::info!(%error, client = %peer.address(), "client cannot be called back on this connection");
+        answered = false;
+    }
+    server.state.lock().end_probe(probe.session, probe.connection, answered);
+}
+
+/// What became of a callback, and what the client says if it was asked something.
 async fn call(server: &Shared, peer: &Peer, callback: &OutgoingCallback) -> CallbackEnd {
     let procedure = Procedure {
         program: callback.program,

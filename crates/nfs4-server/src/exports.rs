@@ -37,6 +37,8 @@ pub struct ExportOptions {
     /// Whether clients can see and set access control lists. Those that are set count in any case. Where they are offered,
     /// programs such as `ls -l` ask for the list of every file.
     pub acls: bool,
+    /// Whether names that are not UTF-8 are refused (`NFS4ERR_INVAL`). Otherwise names are bytes.
+    pub utf8: bool,
     /// Where clients may come from. For all others the volume does not exist: it is not in the pseudo root, and
     /// its handles are stale. With no network at all nobody sees it.
     pub networks: Vec<Network>,
@@ -55,6 +57,7 @@ impl Default for ExportOptions {
             anonymous_gid: NOBODY,
             read_only: false,
             acls: false,
+            utf8: false,
             networks: vec![Network::ALL_V4, Network::ALL_V6],
             security: ExportSecurity::default(),
         }
@@ -174,6 +177,11 @@ impl Exports {
             }
         }
         if flavors.is_empty() { ExportSecurity::default().flavors } else { flavors }
+    }
+
+    /// Whether all that there is wants UTF-8, so that tags have to be as well.
+    pub fn want_text(&self) -> bool {
+        !self.exports.is_empty() && self.exports.iter().all(|export| export.options.utf8)
     }
 
     /// When the exports became what they are.

@@ -45,6 +45,7 @@ mod shared;
 mod state;
 #[cfg(test)]
 mod testing;
+mod text;
 
 pub use client_records::{ClientRecords, MemoryClientRecords, RecordsError};
 pub use config::{ServerConfig, ServerError};

@@ -38,6 +38,8 @@ use xdr::{Encode, Encoder};
 
 use crate::compound::Compound;
 use crate::failure::Failure;
+use crate::file_handle::Handle;
+use crate::text::is_text;
 
 /// Runs one operation and writes its result, operation number included, to `out`. Returns the status written:
 /// `NFS4_OK`, or an error that carries details. On failure nothing that was written counts.
@@ -182,7 +184,14 @@ fn wrong_kind(kind: FileKind) -> NfsStatus {
     }
 }
 
-/// A checked name of a directory entry. The name is copied: what keeps it for long must not keep the request.
-fn name(component: &Component) -> Result<Name, Failure> {
+/// A checked name of an entry of the current directory. The name is copied: what keeps it for long must not keep the
+/// request.
+fn name(cx: &Compound<'_>, component: &Component) -> Result<Name, Failure> {
+    if let Handle::File(directory) = cx.current()?
+        && cx.demanding_export(directory.volume)?.options.utf8
+        && !is_text(component.as_ref())
+    {
+        return Err(NfsStatus::Inval.into());
+    }
     Ok(Name::new(bytes::Bytes::copy_from_slice(component.as_ref()))?)
 }

@@ -200,6 +200,12 @@ impl Server {
         loop {
             shared.signals.to_call.notified().await;
             loop {
+                let Some(probe) = shared.state.lock().next_probe() else { break };
+                let peer = self.inner.peers.lock().get(&probe.connection).cloned();
+                let server = self.clone();
+                tokio::spawn(async move { callbacks::probe(&server.inner.shared, peer, probe).await });
+            }
+            loop {
                 let Some(callback) = shared.state.lock().next_callback() else { break };
                 let peer = self.inner.peers.lock().get(&callback.connection).cloned();
                 let server = self.clone();

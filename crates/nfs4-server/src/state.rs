@@ -15,6 +15,7 @@ mod grace;
 mod lock;
 mod minor0;
 mod open;
+mod probe;
 mod range_lock;
 mod sequence;
 mod session;
@@ -40,6 +41,7 @@ pub(crate) use grace::Grace;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
 pub(crate) use minor0::Holder;
 pub(crate) use open::{OpenRequest, Share};
+pub(crate) use probe::Probe;
 pub(crate) use range_lock::ByteRange;
 pub(crate) use sequence::{Entered, Sequence, SequenceStatus};
 pub(crate) use session::Channel;
@@ -53,6 +55,7 @@ use client::Client;
 use delegation::{Contended, Delegation};
 use lock::LockState;
 use open::Open;
+use probe::ToProbe;
 use range_lock::RangeLocks;
 use session::Session;
 
@@ -130,6 +133,7 @@ pub(crate) struct State {
     recalled: BTreeSet<(Duration, Other)>,
     contended: Contended,
     to_call: ToCall,
+    to_probe: ToProbe,
     /// Wakes who waits for the state.
     pub signals: Arc<Signals>,
     grace: Grace,
@@ -155,6 +159,7 @@ impl State {
             recalled: BTreeSet::new(),
             contended: Contended::default(),
             to_call: ToCall::default(),
+            to_probe: ToProbe::default(),
             signals: Arc::default(),
             grace,
             minor0: crate::minor0::Clients::default(),

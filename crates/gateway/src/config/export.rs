@@ -30,6 +30,8 @@ pub struct ExportConfig {
     pub read_only: bool,
     /// Whether clients can see and set access control lists. Then programs such as `ls -l` ask for the list of every file.
     pub acls: bool,
+    /// Whether names that are not UTF-8 are refused. Otherwise names are bytes, as they are on a local disk.
+    pub utf8: bool,
     /// Where clients may come from, such as `10.1.0.0/16`, `fd00::/8` or one address. For all others the volume does
     /// not exist. An address proves nothing about who has it: see docs/security.md.
     pub networks: Vec<String>,
@@ -45,7 +47,7 @@ pub struct ExportConfig {
 
 impl Default for ExportConfig {
     fn default() -> ExportConfig {
-        let ExportOptions { anonymous_uid, anonymous_gid, read_only, acls, networks, .. } =
+        let ExportOptions { anonymous_uid, anonymous_gid, read_only, acls, utf8, networks, .. } =
             ExportOptions::default();
         ExportConfig {
             squash: Squash::None,
@@ -53,6 +55,7 @@ impl Default for ExportConfig {
             anongid: anonymous_gid,
             read_only,
             acls,
+            utf8,
             networks: networks.iter().map(Network::to_string).collect(),
             sec: usual_sec(),
             tls: ExportTls::default(),
@@ -78,6 +81,7 @@ impl ExportConfig {
             anonymous_gid: self.anongid,
             read_only: self.read_only,
             acls: self.acls,
+            utf8: self.utf8,
             networks: networks(&self.networks)?,
             security: export_security(&self.sec, self.tls, trusted)?,
         })

@@ -80,19 +80,20 @@ fn exports_are_checked_and_described() {
         format!("{CLOUDS}[[volume]]\nname = 'v'\npolicy = 'replicas:2'\nexport = {{ {export} }}\n")
     };
     let good = volume(
-        "squash = 'root', anonuid = 99, anongid = 98, read_only = true, acls = true, networks = ['10.1.0.0/16']",
+        "squash = 'root', anonuid = 99, anongid = 98, read_only = true, acls = true, utf8 = true, networks = ['10.1.0.0/16']",
     );
     let config = Config::parse(&good, Path::new("k.toml")).unwrap();
     let options = config.volumes[0].export.options().unwrap();
     assert_eq!(options.squash, nfs4_server::Squash::Root);
     assert_eq!((options.anonymous_uid, options.anonymous_gid, options.read_only), (99, 98, true));
     assert!(options.acls && !nfs4_server::ExportOptions::default().acls);
+    assert!(options.utf8 && !nfs4_server::ExportOptions::default().utf8);
     assert_eq!(options.networks, ["10.1.0.0/16".parse().unwrap()]);
     assert_eq!(ExportConfig::default().options().unwrap(), nfs4_server::ExportOptions::default());
     assert!(problem(&volume("networks = ['10.1.0.1/16']")).starts_with("k.toml:10: volume[0].export: "));
     assert!(problem(&volume("readonly = true")).ends_with("did you mean `read_only`?"));
     let schema = schema().to_string();
-    for key in ["squash", "anonuid", "anongid", "read_only", "acls", "networks"] {
+    for key in ["squash", "anonuid", "anongid", "read_only", "acls", "utf8", "networks"] {
         assert!(schema.contains(&format!("\"{key}\"")), "{key}");
     }
 }

@@ -4,7 +4,8 @@ use file_system::{Attributes, FileId, FileKind, Space};
 use ids::{Timestamp, VolumeId};
 use nfs4::attribute::acl::{SUPPORT_ALLOW, SUPPORT_DENY};
 use nfs4::{
-    Attribute, AttributeValues, Bitmap, Component, FileType, FsLocations, Fsid, NfsTime, SpecData, Utf8String,
+    Attribute, AttributeValues, Bitmap, Component, FileType, FsCharset, FsLocations, Fsid, NfsTime, SpecData,
+    Utf8String,
 };
 
 use super::acl::{acl_of, to_acl, to_dacl};
@@ -61,6 +62,9 @@ impl<'a> Describer<'a> {
         let acls = export.options.acls;
         if acls {
             values.aclsupport = Some(SUPPORT_ALLOW | SUPPORT_DENY);
+        }
+        if export.options.utf8 {
+            values.fs_charset_cap = Some(FsCharset::ALLOWS_ONLY_UTF8);
         }
         values.supported_attrs = Some(supported(2, acls));
         values.suppattr_exclcreat = Some(EXCLUSIVE_CREATE & supported(2, acls));

@@ -33,7 +33,7 @@ pub(super) fn of_server(server: &Shared) -> AttributeValues {
         no_trunc: Some(true),
         time_delta: Some(NfsTime { seconds: 0, nanoseconds: 1 }),
         suppattr_exclcreat: Some(EXCLUSIVE_CREATE & supported(2, false)),
-        // Names are bytes here.
+        // Names are bytes unless an export says otherwise.
         fs_charset_cap: Some(FsCharset::CONTAINS_NON_UTF8),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
         xattr_support: Some(true),

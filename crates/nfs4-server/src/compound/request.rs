@@ -17,6 +17,7 @@ use crate::caller::Requester;
 use crate::minor0::{REPLY_BYTES, RequestKey};
 use crate::shared::Shared;
 use crate::state::{Channel, Entered, Principal, RequestDigest, RequestId, Sequence, SequenceStatus};
+use crate::text::is_text;
 
 /// Longest tag that is given back.
 const MAX_TAG: usize = 1024;
@@ -34,7 +35,8 @@ pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
     let mut input = Decoder::new(call.body);
     let Ok(header) = CompoundHeader::decode(&mut input) else { return Reply::GarbageArguments };
     server.metrics.compound();
-    if header.tag.len() > MAX_TAG {
+    let wants_text = || server.exports.seen_from(requester.address).want_text();
+    if header.tag.len() > MAX_TAG || !is_text(header.tag.as_bytes()) && wants_text() {
         return refusal(&Utf8String::from(""), NfsStatus::Inval);
     }
     if header.minor_version > 2 {

@@ -13,7 +13,7 @@ use crate::file_handle::Handle;
 pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<CreateOk, Failure> {
     let directory = cx.current_file(NfsStatus::Rofs)?;
     let kind = kind(&args.object_type)?;
-    let name = super::name(&args.name)?;
+    let name = super::name(cx, &args.name)?;
     check_supported(cx, args.attributes.bitmap)?;
     let wanted = to_set(&args.attributes)?;
     let is_device = matches!(kind, CreateKind::BlockDevice(_) | CreateKind::CharacterDevice(_));

@@ -10,7 +10,7 @@ use crate::file_handle::Handle;
 /// Gives the saved filehandle a name in the current one.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &LinkArgs) -> Result<ChangeInfo, Failure> {
     let (directory, file) = (cx.current()?, cx.saved()?);
-    let name = super::name(&args.new_name)?;
+    let name = super::name(cx, &args.new_name)?;
     let (directory, file) = match (directory, file) {
         (_, Handle::PseudoRoot) => return Err(NfsStatus::IsDir.into()),
         (Handle::File(directory), Handle::File(file)) if directory.volume == file.volume => (directory, file),

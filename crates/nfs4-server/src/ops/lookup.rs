@@ -24,7 +24,7 @@ pub(super) async fn parent(cx: &mut Compound<'_>) -> Result<(), Failure> {
 /// What the name leads to from the current filehandle.
 pub(super) async fn find(cx: &mut Compound<'_>, name: &Component) -> Result<Handle, Failure> {
     let current = cx.current()?;
-    let name = super::name(name)?;
+    let name = super::name(cx, name)?;
     match current {
         Handle::PseudoRoot => {
             let export = cx.exports().by_name(name.as_bytes()).ok_or(NfsStatus::NoEnt)?;

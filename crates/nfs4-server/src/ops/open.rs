@@ -39,7 +39,7 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     let found = match &args.claim {
         OpenClaim::Null(name) => {
             let directory = cx.current_file(pseudo_root_error(&args.how))?;
-            let name = super::name(name)?;
+            let name = super::name(cx, name)?;
             by_name(cx, args, share, directory, &name).await?
         }
         OpenClaim::FileHandle | OpenClaim::Previous(_) => {
@@ -53,7 +53,7 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
             if args.how != OpenHow::NoCreate {
                 return Err(NfsStatus::Inval.into());
             }
-            let name = super::name(name)?;
+            let name = super::name(cx, name)?;
             by_name(cx, args, share, directory, &name).await?
         }
         OpenClaim::DelegateCurrentFileHandle(_) => {

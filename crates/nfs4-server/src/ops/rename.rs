@@ -11,7 +11,7 @@ use crate::file_handle::Handle;
 /// Moves a name from the saved filehandle to the current one.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &RenameArgs) -> Result<RenameOk, Failure> {
     let (to, from) = (cx.current()?, cx.saved()?);
-    let (old_name, new_name) = (super::name(&args.old_name)?, super::name(&args.new_name)?);
+    let (old_name, new_name) = (super::name(cx, &args.old_name)?, super::name(cx, &args.new_name)?);
     let (from, to) = match (from, to) {
         (Handle::File(from), Handle::File(to)) if from.volume == to.volume => (from, to),
         (Handle::PseudoRoot, Handle::PseudoRoot) => return Err(NfsStatus::Rofs.into()),

@@ -15,7 +15,7 @@ use crate::security::sec_info;
 pub(super) async fn of_name(cx: &mut Compound<'_>, args: &SecInfoArgs) -> Result<Vec<SecInfo>, Failure> {
     let ways = match cx.current()? {
         Handle::PseudoRoot => {
-            let name = super::name(&args.name)?;
+            let name = super::name(cx, &args.name)?;
             let export = cx.exports().by_name(name.as_bytes()).ok_or(NfsStatus::NoEnt)?;
             export.options.security.sec_info(cx.requester.address)
         }

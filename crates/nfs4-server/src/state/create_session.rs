@@ -146,6 +146,9 @@ impl State {
         );
         self.client_mut(request.client)?.sessions.push(session);
         self.call(request.client);
+        if request.back_channel {
+            self.probe(session, request.connection);
+        }
         Ok(SessionGrant {
             session,
             sequence: request.sequence,

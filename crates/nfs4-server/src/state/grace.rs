@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the next reclaim of a client that is at it may take.
+const BETWEEN_RECLAIMS: Duration = Duration::from_secs(3);
+
 /// Which clients may still reclaim, and until when.
 ///
 /// There is a grace period only if clients were known at the start. It ends when all of them are done, or, at
@@ -13,6 +16,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Grace {
     until: Duration,
+    /// Reclaims do not put off the end beyond this.
+    at_most_until: Duration,
     /// Owner ids of the clients that may have something to reclaim and are not done.
     waiting: HashSet<Arc<[u8]>>,
     /// Those that came back, and will not say when they are done: clients of 4.0.
@@ -20,9 +25,14 @@ pub(crate) struct Grace {
 }
 
 impl Grace {
-    /// Begins now for these clients, for `length` at most.
+    /// Begins now for these clients, for `length`, and for twice as much at most while they reclaim.
     pub fn new(known: impl IntoIterator<Item = Arc<[u8]>>, now: Duration, length: Duration) -> Grace {
-        Grace { until: now + length, waiting: known.into_iter().collect(), returned: HashSet::new() }
+        Grace {
+            until: now + length,
+            at_most_until: now + 2 * length,
+            waiting: known.into_iter().collect(),
+            returned: HashSet::new(),
+        }
     }
 
     /// Whether only reclaims are granted.
@@ -40,6 +50,11 @@ impl Grace {
         if self.waiting.remove(owner) {
             self.returned.insert(owner.clone());
         }
+    }
+
+    /// Somebody reclaims now: who began late is not cut off in the middle (RFC 8881 §8.4.2.1).
+    pub fn goes_on(&mut self, now: Duration) {
+        self.until = self.until.max(now + BETWEEN_RECLAIMS).min(self.at_most_until);
     }
 
     /// This client has reclaimed everything, or is gone for good.
@@ -92,6 +107,23 @@ mod tests {
         grace.end();
         assert!(!grace.is_active());
         assert_eq!(grace.is_over_due(Duration::from_secs(96)), None);
+    }
+
+    #[test]
+    fn the_end_waits_for_who_is_reclaiming_but_not_for_ever() {
+        let seconds = Duration::from_secs;
+        let mut grace = Grace::new([owner("a")], Duration::ZERO, seconds(90));
+        grace.goes_on(seconds(10));
+        assert!(grace.is_over_due(seconds(90)).is_some(), "there was time enough");
+        for now in (89..179).step_by(2) {
+            grace.goes_on(seconds(now));
+            assert!(grace.is_over_due(seconds(now + 2)).is_none() || now + 2 >= 180, "{now}");
+        }
+        assert!(grace.is_over_due(seconds(180)).is_some());
+        let mut grace = Grace::new([owner("a")], Duration::ZERO, seconds(90));
+        grace.goes_on(seconds(89));
+        assert!(grace.is_over_due(seconds(91)).is_none());
+        assert!(grace.is_over_due(seconds(92)).is_some(), "it has stopped");
     }
 
     #[test]

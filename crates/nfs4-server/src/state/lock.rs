@@ -63,6 +63,9 @@ impl State {
             }
         };
         self.check_claim(client, request.reclaim)?;
+        if request.reclaim {
+            self.grace.goes_on(now);
+        }
         let Some(Held::Open(holder)) = self.held.get(&open) else { return Err(NfsStatus::BadStateId.into()) };
         // §18.10.3: a write lock needs an open for writing, a read lock one for reading.
         let needed = if request.exclusive { Share::WRITE } else { Share::READ };

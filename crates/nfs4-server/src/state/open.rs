@@ -182,6 +182,9 @@ impl State {
         undo: &mut UndoLog,
     ) -> Result<StateId, Refusal> {
         self.check_claim(request.client, request.reclaim)?;
+        if request.reclaim {
+            self.grace.goes_on(now);
+        }
         let owner = Some((request.client, request.owner));
         self.check_share(owner, request.file, request.share, now).map_err(|refusal| match refusal {
             Refusal::Status(_) if request.reclaim => NfsStatus::ReclaimConflict.into(),

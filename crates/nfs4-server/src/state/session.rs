@@ -79,6 +79,7 @@ impl State {
             session.wants_back_channel = true;
             let client = session.client;
             self.call(client);
+            self.probe(id, connection);
         }
         Ok(())
     }

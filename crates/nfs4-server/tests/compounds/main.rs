@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used)] // tests, helpers included
 
 mod access_control_lists;
+mod back_channels;
 mod conflicting;
 mod conflicts;
 mod copies;
 mod delegations;
+mod documentation;
 mod durability;
 mod evictions;
 mod exactly_once;

@@ -163,6 +163,16 @@ async fn ways_to_authenticate_are_told_and_the_handle_is_gone() {
 }
 
 #[tokio::test]
+async fn the_public_filehandle_is_the_root() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let (session, root) = at_root(&running).await;
+    let results = session.execute(&[NfsArgOp::PutPubFh, NfsArgOp::GetFh]).await.unwrap();
+    assert_eq!(results.last(), Some(&NfsResOp::GetFh(Outcome::Ok(root))));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn volumes_come_and_go_while_the_server_runs() {
     let world = World::new().await;
     let running = world.start().await;

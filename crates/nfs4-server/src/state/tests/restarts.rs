@@ -54,6 +54,25 @@ fn grace_ends_in_time_after_the_records_of_late_clients_are_gone() {
     assert_eq!(refused(world.claim(late, "o", 1, READ, true)), NfsStatus::NoGrace);
 }
 
+/// RFC 8881 §8.4.2.1: it may last longer while clients reclaim.
+#[test]
+fn grace_does_not_end_while_a_client_reclaims() {
+    let mut world = world_with(Limits::default(), &["a"]);
+    let (a, _) = world.connect("a");
+    world.now = LEASE - Duration::from_secs(1);
+    let open = world.claim(a, "o", 1, READ, true).unwrap();
+    world.now = LEASE + Duration::from_secs(1);
+    assert_eq!(world.state.late_reclaimers(world.now), None);
+    let range = ByteRange::new(0, 1).unwrap();
+    let locker = Locker::New { open, owner: b"l" };
+    let lock = LockRequest { client: a, file: file(1), locker, range, exclusive: false, reclaim: true };
+    assert!(world.state.lock(&lock, world.now, &mut world.undo).unwrap().is_ok());
+    world.now = LEASE + Duration::from_secs(3);
+    assert_eq!(world.state.late_reclaimers(world.now), None);
+    world.now = LEASE + Duration::from_secs(4);
+    assert_eq!(world.state.late_reclaimers(world.now).map(|late| late.len()), Some(1), "it has stopped");
+}
+
 #[test]
 fn a_known_client_that_leaves_for_good_is_not_waited_for() {
     let mut world = world_with(Limits::default(), &["a"]);

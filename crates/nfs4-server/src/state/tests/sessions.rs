@@ -170,6 +170,43 @@ fn a_lost_back_channel_is_reported_until_a_connection_is_bound() {
     );
 }
 
+/// RFC 8881 §20.1.
+#[test]
+fn a_connection_that_does_not_take_the_null_call_is_lost_to_callbacks() {
+    let mut world = world();
+    let (client, session) = world.connect("a");
+    let probe = world.state.next_probe().unwrap();
+    assert_eq!((probe.session, probe.connection, probe.program), (session, CONNECTION, 0x4000_0000));
+    world.connect("b");
+    world.state.bind_connection(session, CONNECTION, true).unwrap();
+    assert!(world.state.next_probe().is_none(), "one at a time on a connection");
+    world.state.end_probe(session, CONNECTION, true);
+    assert!(world.state.can_call_back(client));
+
+    let other = ConnectionId(2);
+    world.state.bind_connection(session, other, true).unwrap();
+    let probe = world.state.next_probe().unwrap();
+    world.state.end_probe(probe.session, probe.connection, false);
+    assert!(world.state.can_call_back(client), "over the first one");
+    world.state.bind_connection(session, CONNECTION, true).unwrap();
+    let probe = world.state.next_probe().unwrap();
+    assert_eq!(probe.connection, CONNECTION);
+    world.state.end_probe(probe.session, probe.connection, false);
+    assert!(!world.state.can_call_back(client));
+    let Ok(Entered::Run { status, .. }) = world.enter(session, 0, 1) else { panic!() };
+    assert_eq!(status.flags, 0x201);
+}
+
+#[test]
+fn a_back_channel_that_is_gone_is_not_probed() {
+    let mut world = world();
+    let (_, session) = world.connect("a");
+    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    assert!(world.state.next_probe().is_none());
+    let (_, session) = world.connect("b");
+    assert_eq!(world.state.next_probe().map(|probe| probe.session), Some(session));
+}
+
 #[test]
 fn a_destroyed_session_is_gone_even_for_the_request_that_is_running_in_it() {
     let mut world = world();
