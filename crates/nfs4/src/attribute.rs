@@ -5,6 +5,7 @@ mod container;
 mod kind;
 mod location;
 mod number;
+mod open_arguments;
 mod retention;
 mod table;
 
@@ -16,5 +17,6 @@ pub use kind::{
 pub use location::{
     FsLocation, FsLocations, FsLocationsInfo, FsLocationsItem, FsLocationsServer, FsStatus, FsStatusType,
 };
+pub use open_arguments::OpenArguments;
 pub use retention::{RetentionGet, RetentionSet};
 pub use table::{Attribute, AttributeValues};

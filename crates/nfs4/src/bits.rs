@@ -48,6 +48,28 @@ pub mod share_access {
     pub const WANT_SIGNAL_WHEN_AVAILABLE: u32 = 0x1_0000;
     /// `OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED`.
     pub const WANT_PUSH_WHEN_UNCONTENDED: u32 = 0x2_0000;
+    /// `OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS` (RFC 9754 §5).
+    pub const WANT_DELEG_TIMESTAMPS: u32 = 0x10_0000;
+    /// `OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION` (RFC 9754 §4).
+    pub const WANT_OPEN_XOR_DELEGATION: u32 = 0x20_0000;
+}
+
+/// Wishes that [`OpenArguments`](crate::OpenArguments) may list (`open_args_share_access_want4`, RFC 9754 §3).
+pub mod open_want {
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_ANY_DELEG`.
+    pub const ANY_DELEG: u32 = 3;
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_NO_DELEG`.
+    pub const NO_DELEG: u32 = 4;
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_CANCEL`.
+    pub const CANCEL: u32 = 5;
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL`.
+    pub const SIGNAL_WHEN_AVAILABLE: u32 = 17;
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED`.
+    pub const PUSH_WHEN_UNCONTENDED: u32 = 18;
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS`.
+    pub const DELEG_TIMESTAMPS: u32 = 20;
+    /// `OPEN_ARGS_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION`.
+    pub const OPEN_XOR_DELEGATION: u32 = 21;
 }
 
 /// `share_deny` of OPEN.
@@ -70,6 +92,8 @@ pub mod open_result {
     pub const LOCKTYPE_POSIX: u32 = 0x04;
     /// `OPEN4_RESULT_PRESERVE_UNLINKED`: the file lives on if removed while open.
     pub const PRESERVE_UNLINKED: u32 = 0x08;
+    /// `OPEN4_RESULT_NO_OPEN_STATEID`: there is a delegation instead of an open (RFC 9754 §4).
+    pub const NO_OPEN_STATE_ID: u32 = 0x10;
     /// `OPEN4_RESULT_MAY_NOTIFY_LOCK`: CB_NOTIFY_LOCK may come.
     pub const MAY_NOTIFY_LOCK: u32 = 0x20;
 }

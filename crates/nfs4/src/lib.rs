@@ -56,7 +56,8 @@ pub use xdr::Payload;
 pub use attribute::{
     Ace, Acl41, Attribute, AttributeError, AttributeValues, ChangeAttrType, ChangePolicy, Fattr, FileType,
     FsCharset, FsLocation, FsLocations, FsLocationsInfo, FsLocationsItem, FsLocationsServer, FsStatus,
-    FsStatusType, Fsid, ModeMasked, ModeUmask, RetentionGet, RetentionSet, SecurityLabel, SpecData,
+    FsStatusType, Fsid, ModeMasked, ModeUmask, OpenArguments, RetentionGet, RetentionSet, SecurityLabel,
+    SpecData,
 };
 pub use bitmap::Bitmap;
 pub use callback::{CbOpCode, NfsCbArgOp, NfsCbResOp, notify::*, recall::*, sequence::*};

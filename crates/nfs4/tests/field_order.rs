@@ -135,6 +135,15 @@ fn names_and_directories() {
     assert_words(&SpecData { major: 1, minor: 2 }, &[1, 2]);
     assert_words(&ModeMasked { value: 1, mask: 2 }, &[1, 2]);
     assert_words(&ModeUmask { mode: 1, umask: 2 }, &[1, 2]);
+    let one = |number| Bitmap::EMPTY.with(number);
+    let arguments = OpenArguments {
+        share_access: one(1u32),
+        share_deny: one(2u32),
+        wants: one(3u32),
+        claims: one(4u32),
+        create_modes: one(5u32),
+    };
+    assert_words(&arguments, &[1, 2, 1, 4, 1, 8, 1, 16, 1, 32]);
     assert_words(&SetAttrRes { status: NfsStatus::Perm, attributes_set: Bitmap::of(&[1]) }, &[1, 1, 2]);
 }
 

@@ -5,7 +5,7 @@ use xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::attribute::acl::{Ace, Acl41};
 use crate::attribute::{
     ChangeAttrType, ChangePolicy, FileType, FsLocations, FsLocationsInfo, FsStatus, Fsid, ModeMasked,
-    ModeUmask, RetentionGet, RetentionSet, SecurityLabel, SpecData,
+    ModeUmask, OpenArguments, RetentionGet, RetentionSet, SecurityLabel, SpecData,
 };
 use crate::layout::{LayoutHint, LayoutType, ThresholdItem};
 use crate::{Bitmap, FileHandle, NfsStatus, NfsTime, SetTime, Utf8String};
@@ -159,6 +159,9 @@ attributes! {
     80 SecLabel sec_label: SecurityLabel, "Security label.";
     81 ModeUmask mode_umask: ModeUmask, "Mode and umask of a new object (RFC 8275); write-only.";
     82 XattrSupport xattr_support: bool, "Whether extended attributes are supported (RFC 8276).";
+    84 TimeDelegAccess time_deleg_access: NfsTime, "`time_access` as the holder of a delegation says (RFC 9754).";
+    85 TimeDelegModify time_deleg_modify: NfsTime, "`time_modify` as the holder of a delegation says (RFC 9754).";
+    86 OpenArguments open_arguments: Box<OpenArguments>, "What OPEN takes here (RFC 9754).";
 }
 
 impl From<Attribute> for u32 {
