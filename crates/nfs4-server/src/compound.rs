@@ -229,8 +229,14 @@ impl<'a> Compound<'a> {
     }
 
     /// The export of a volume; a handle of a volume that is no longer exported, or not to this client, is stale.
-    /// `NFS4ERR_WRONGSEC` if the request does not show what the export demands.
+    /// `NFS4ERR_WRONGSEC` if the request does not show what the export demands; `NFS4ERR_MOVED` if the volume is elsewhere.
     pub fn export(&self, volume: VolumeId) -> Result<Arc<Export>, NfsStatus> {
+        let export = self.export_wherever(volume)?;
+        if export.is_elsewhere() { Err(NfsStatus::Moved) } else { Ok(export) }
+    }
+
+    /// The same, wherever the volume is.
+    pub fn export_wherever(&self, volume: VolumeId) -> Result<Arc<Export>, NfsStatus> {
         let export = self.demanding_export(volume)?;
         let Requester { address: client, shown, .. } = self.requester;
         if let Some(lack) = export.options.security.lack(shown) {

@@ -8,7 +8,8 @@ use file_system::{Caller, FileSystem, Name};
 use ids::{Timestamp, VolumeId};
 use parking_lot::RwLock;
 
-use crate::{ExportSecurity, Flavor, Network, ServerError};
+use crate::location::Absent;
+use crate::{ExportSecurity, Flavor, Location, Network, ServerError};
 
 /// Whose requests are taken for the anonymous user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,9 @@ pub struct ExportOptions {
     pub acls: bool,
     /// Whether names that are not UTF-8 are refused (`NFS4ERR_INVAL`). Otherwise names are bytes.
     pub utf8: bool,
+    /// Where the volume is if it is not here. Then everything that is asked of it is `NFS4ERR_MOVED`, and clients look
+    /// there (RFC 8881 §11).
+    pub referral: Vec<Location>,
     /// Where clients may come from. For all others the volume does not exist: it is not in the pseudo root, and
     /// its handles are stale. With no network at all nobody sees it.
     pub networks: Vec<Network>,
@@ -58,6 +62,7 @@ impl Default for ExportOptions {
             read_only: false,
             acls: false,
             utf8: false,
+            referral: Vec::new(),
             networks: vec![Network::ALL_V4, Network::ALL_V6],
             security: ExportSecurity::default(),
         }
@@ -81,9 +86,21 @@ impl Export {
         Export { name: name.into(), file_system, options: ExportOptions::default() }
     }
 
+    /// A name that leads to a volume of another server; `options` say where that is.
+    pub fn referral(name: impl Into<String>, options: ExportOptions) -> Export {
+        let name = name.into();
+        let file_system = Arc::new(Absent::new(&name));
+        Export { name, file_system, options }
+    }
+
     /// With these options.
     pub fn with(self, options: ExportOptions) -> Export {
         Export { options, ..self }
+    }
+
+    /// Whether the volume is not here.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.options.referral.is_empty()
     }
 
     /// The file number of the place in the pseudo root where the volume is mounted: what its root directory would

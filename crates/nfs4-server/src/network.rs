@@ -4,12 +4,11 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 /// The addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
+pub struct Network(IpNet);
 
 /// Why a text is no network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,41 +28,35 @@ pub enum NetworkError {
 
 impl Network {
     /// Every IPv4 address.
-    pub const ALL_V4: Network = Network { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
+    pub const ALL_V4: Network = Network::v4(Ipv4Addr::UNSPECIFIED, 0);
     /// Every IPv6 address.
-    pub const ALL_V6: Network = Network { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 };
+    pub const ALL_V6: Network = Network::v6(Ipv6Addr::UNSPECIFIED, 0);
 
     /// This machine's own IPv4 addresses.
-    pub const LOOPBACK_V4: Network = Network { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), prefix: 8 };
+    pub const LOOPBACK_V4: Network = Network::v4(Ipv4Addr::new(127, 0, 0, 0), 8);
     /// This machine's own IPv6 address.
-    pub const LOOPBACK_V6: Network = Network { address: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix: 128 };
+    pub const LOOPBACK_V6: Network = Network::v6(Ipv6Addr::LOCALHOST, 128);
+
+    const fn v4(address: Ipv4Addr, prefix: u8) -> Network {
+        Network(IpNet::V4(Ipv4Net::new_assert(address, prefix)))
+    }
+
+    const fn v6(address: Ipv6Addr, prefix: u8) -> Network {
+        Network(IpNet::V6(Ipv6Net::new_assert(address, prefix)))
+    }
 
     /// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that a network gives to one place.
     pub(crate) fn of_client(address: IpAddr) -> Network {
-        let address = address.to_canonical();
-        let prefix = if address.is_ipv4() { 32 } else { 64 };
-        Network { address: cut(address, prefix), prefix }
+        match address.to_canonical() {
+            IpAddr::V4(address) => Network(Ipv4Net::from(address).into()),
+            IpAddr::V6(address) => Network(IpNet::V6(Ipv6Net::new_assert(address, 64)).trunc()),
+        }
     }
 
     /// Whether `address` is in it. An IPv4 address is the same in its IPv6 form (`::ffff:10.1.0.1`), which is how
     /// a listener for both sees it.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4() && cut(address, self.prefix) == self.address
-    }
-}
-
-/// Clears the bits behind the first `prefix`.
-fn cut(address: IpAddr, prefix: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
-            IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask))
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
@@ -71,19 +64,11 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Network, NetworkError> {
-        let malformed = || NetworkError::Malformed(text.to_owned());
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix.parse::<u8>().map_err(|_| malformed())?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| malformed())?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = prefix.unwrap_or(bits);
-        if prefix > bits || address.to_canonical() != address {
-            return Err(malformed());
-        }
-        let meant = Network { address: cut(address, prefix), prefix };
-        if meant.address != address {
+        let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        let network = network.ok().filter(|network| network.addr().to_canonical() == network.addr());
+        let network = network.ok_or_else(|| NetworkError::Malformed(text.to_owned()))?;
+        let meant = Network(network.trunc());
+        if meant.0 != network {
             return Err(NetworkError::HostBits { given: text.to_owned(), meant });
         }
         Ok(meant)
@@ -92,7 +77,7 @@ impl FromStr for Network {
 
 impl fmt::Display for Network {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.address, self.prefix)
+        self.0.fmt(formatter)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The server: connections in, replies out.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nfs4::OwnerName;
-use onc_rpc::{Budget, Call, Connection, ConnectionId, Peer, Reply, RpcError, Security, Service};
+use onc_rpc::{Budget, Call, Connection, ConnectionId, Peer, Registration, Reply, RpcError, Security, Service};
 use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -22,10 +23,11 @@ use crate::file_handle::HandleKey;
 use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::minor0::Duplicates;
+use crate::owner_names::OwnerNames;
 use crate::refusals::{Refusals, Refused};
 use crate::shared::Shared;
 use crate::state::{Grace, State, StateConfig};
-use crate::{Export, Network, ServerConfig, ServerError};
+use crate::{Export, NameMapping, Network, ServerConfig, ServerError};
 
 /// How often leases and the grace period are looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -80,6 +82,7 @@ impl Server {
         let shared = Shared {
             exports: ExportTable::new(config.exports, config.environment.clock.wall())?,
             handles: HandleKey::new(config.handle_key),
+            owners: OwnerNames::default(),
             records: config.records,
             environment: config.environment,
             server_id,
@@ -130,6 +133,17 @@ impl Server {
     /// Offers TLS and RPCSEC_GSS, or demands them, on connections made from now on. At first it does neither.
     pub fn replace_security(&self, security: Security) {
         *self.inner.security.write() = security;
+    }
+
+    /// Calls users and groups by names from now on, or by numbers again (RFC 8881 §5.9). At first they are numbers.
+    pub fn replace_names(&self, mapping: Option<NameMapping>) {
+        let shared = &self.inner.shared;
+        shared.owners.replace(mapping, shared.environment.clock.clone());
+    }
+
+    /// What a portmapper tells of a server at this address.
+    pub fn registration(address: SocketAddr) -> Registration {
+        Registration { program: nfs4::PROGRAM, version: nfs4::VERSION, address }
     }
 
     /// Everything counted so far.

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
+use crate::owner_names::OwnerNames;
 use crate::refusals::Refusals;
 use crate::state::{Refusal, Signals, State};
 use crate::{ClientRecords, Limits};
@@ -26,6 +27,8 @@ const RETURN_PATIENCE: Duration = Duration::from_millis(100);
 pub(crate) struct Shared {
     pub exports: ExportTable,
     pub handles: HandleKey,
+    /// What users and groups are called.
+    pub owners: OwnerNames,
     pub records: Arc<dyn ClientRecords>,
     pub environment: Environment,
     pub server_id: OwnerName,

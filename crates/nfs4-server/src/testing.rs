@@ -37,6 +37,7 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
     Shared {
         exports: ExportTable::new(exports, environment.clock.wall()).unwrap(),
         handles: HandleKey::new([1; 32]),
+        owners: Default::default(),
         records: Arc::new(MemoryClientRecords::default()),
         environment,
         server_id: Default::default(),

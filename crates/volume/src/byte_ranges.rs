@@ -1,55 +1,28 @@
-use std::collections::BTreeMap;
 use std::ops::Range;
+
+use rangemap::RangeSet;
 
 /// A set of bytes, as disjoint ranges that do not touch each other.
 #[derive(Debug, Default)]
-pub(crate) struct ByteRanges {
-    /// By first byte: the byte behind the last.
-    ranges: BTreeMap<u64, u64>,
-}
+pub(crate) struct ByteRanges(RangeSet<u64>);
 
+// The library panics at empty ranges.
 impl ByteRanges {
     pub fn insert(&mut self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
+        if !range.is_empty() {
+            self.0.insert(range);
         }
-        let Range { mut start, mut end } = range;
-        if let Some((&first, &stop)) = self.ranges.range(..start).next_back()
-            && stop >= start
-        {
-            start = first;
-            end = end.max(stop);
-        }
-        while let Some((&first, &stop)) = self.ranges.range(start..=end).next() {
-            end = end.max(stop);
-            self.ranges.remove(&first);
-        }
-        self.ranges.insert(start, end);
     }
 
     pub fn remove(&mut self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        if let Some((&first, &stop)) = self.ranges.range(..range.start).next_back()
-            && stop > range.start
-        {
-            self.ranges.insert(first, range.start);
-            if stop > range.end {
-                self.ranges.insert(range.end, stop);
-            }
-        }
-        while let Some((&first, &stop)) = self.ranges.range(range.clone()).next() {
-            self.ranges.remove(&first);
-            if stop > range.end {
-                self.ranges.insert(range.end, stop);
-            }
+        if !range.is_empty() {
+            self.0.remove(range);
         }
     }
 
     /// Ascending.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
-        self.ranges.iter().map(|(&start, &end)| start..end)
+        self.0.iter().cloned()
     }
 }
 

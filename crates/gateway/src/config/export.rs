@@ -1,4 +1,4 @@
-use nfs4_server::{ExportOptions, Network};
+use nfs4_server::{ExportOptions, Location, Network};
 use serde::{Deserialize, Serialize};
 
 use super::protection::{ExportTls, Sec, export_security, usual_sec};
@@ -32,6 +32,9 @@ pub struct ExportConfig {
     pub acls: bool,
     /// Whether names that are not UTF-8 are refused. Otherwise names are bytes, as they are on a local disk.
     pub utf8: bool,
+    /// Where the volume is if it is on another server, such as `box2.example.org:/home`: clients are sent there. It is then
+    /// neither made nor served here.
+    pub referral: Vec<String>,
     /// Where clients may come from, such as `10.1.0.0/16`, `fd00::/8` or one address. For all others the volume does
     /// not exist. An address proves nothing about who has it: see docs/security.md.
     pub networks: Vec<String>,
@@ -56,6 +59,7 @@ impl Default for ExportConfig {
             read_only,
             acls,
             utf8,
+            referral: Vec::new(),
             networks: networks.iter().map(Network::to_string).collect(),
             sec: usual_sec(),
             tls: ExportTls::default(),
@@ -82,10 +86,16 @@ impl ExportConfig {
             read_only: self.read_only,
             acls: self.acls,
             utf8: self.utf8,
+            referral: locations(&self.referral)?,
             networks: networks(&self.networks)?,
             security: export_security(&self.sec, self.tls, trusted)?,
         })
     }
+}
+
+fn locations(texts: &[String]) -> Result<Vec<Location>, String> {
+    let locations = texts.iter().map(|location| location.parse::<Location>());
+    locations.collect::<Result<_, _>>().map_err(|cause| cause.to_string())
 }
 
 fn networks(texts: &[String]) -> Result<Vec<Network>, String> {

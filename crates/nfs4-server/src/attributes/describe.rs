@@ -1,32 +1,36 @@
 //! From [`Attributes`] to the wire.
 
+use std::collections::HashSet;
+
+use file_system::acl::Who;
 use file_system::{Attributes, FileId, FileKind, Space};
 use ids::{Timestamp, VolumeId};
 use nfs4::attribute::acl::{SUPPORT_ALLOW, SUPPORT_DENY};
-use nfs4::{
-    Attribute, AttributeValues, Bitmap, Component, FileType, FsCharset, FsLocations, Fsid, NfsTime, SpecData,
-    Utf8String,
-};
+use nfs4::{Attribute, AttributeValues, Bitmap, FileType, FsCharset, Fsid, NfsTime, SpecData};
 
 use super::acl::{acl_of, to_acl, to_dacl};
 use super::server::of_server;
 use super::{EXCLUSIVE_CREATE, supported};
 use crate::exports::Export;
 use crate::file_handle::Handle;
+use crate::location::{fs_locations, fs_locations_info};
+use crate::owner_names::{IdKind, Owners};
 use crate::shared::Shared;
 
 /// Describes one object of a volume after the other. What is the same for all is filled in once, and what the
 /// last object left is reused, so that long listings cost no allocation but the handles.
 pub(crate) struct Describer<'a> {
     server: &'a Shared,
+    /// What users and groups are called.
+    owners: Owners,
     /// What is asked for; costly attributes are left out when it does not have them.
     request: Bitmap,
     root: FileId,
     mount_point: u64,
     /// Whether access control lists are offered.
     acls: bool,
-    owner: u32,
-    group: u32,
+    owner: Option<u32>,
+    group: Option<u32>,
     values: AttributeValues,
 }
 
@@ -53,11 +57,12 @@ impl<'a> Describer<'a> {
             values.space_free = Some(space.free_bytes);
             values.space_total = Some(space.total_bytes);
         }
-        values.owner = Some(number(0));
-        values.owner_group = Some(number(0));
+        let owners = server.owners.current();
         if request.contains(Attribute::FsLocations) {
-            let fs_root = vec![Component::from(export.name.clone())];
-            values.fs_locations = Some(Box::new(FsLocations { fs_root, locations: Vec::new() }));
+            values.fs_locations = Some(Box::new(fs_locations(&export.name, &[])));
+        }
+        if request.contains(Attribute::FsLocationsInfo) {
+            values.fs_locations_info = Some(Box::new(fs_locations_info(&export.name, &[])));
         }
         let acls = export.options.acls;
         if acls {
@@ -69,7 +74,7 @@ impl<'a> Describer<'a> {
         values.supported_attrs = Some(supported(2, acls));
         values.suppattr_exclcreat = Some(EXCLUSIVE_CREATE & supported(2, acls));
         let mount_point = export.mount_point();
-        Describer { server, request, root, mount_point, acls, owner: 0, group: 0, values }
+        Describer { server, owners, request, root, mount_point, acls, owner: None, group: None, values }
     }
 
     /// For a client of this minor version.
@@ -78,25 +83,49 @@ impl<'a> Describer<'a> {
         self
     }
 
+    /// Whose names are asked for, of these objects.
+    pub fn named_in<'o>(&self, objects: impl Iterator<Item = &'o Attributes>) -> HashSet<(IdKind, u32)> {
+        let mut ids = HashSet::new();
+        if self.owners.are_numbers() || !self.request.intersects(NAMED) {
+            return ids;
+        }
+        for attributes in objects {
+            ids.extend([(IdKind::User, attributes.uid), (IdKind::Group, attributes.gid)]);
+            if self.acls && self.request.intersects(LISTS) {
+                ids.extend(acl_of(attributes).entries.iter().filter_map(|ace| match ace.who {
+                    Who::User(uid) => Some((IdKind::User, uid)),
+                    Who::GroupNumber(gid) => Some((IdKind::Group, gid)),
+                    Who::Owner | Who::Group | Who::Everyone => None,
+                }));
+            }
+        }
+        ids
+    }
+
+    /// Finds out what these are called, if that does not take long.
+    pub async fn find_names(&self, ids: HashSet<(IdKind, u32)>) {
+        self.owners.find_names(ids).await;
+    }
+
     /// Everything that was asked for, and more, about one object.
     pub fn describe(&mut self, attributes: &Attributes) -> &AttributeValues {
         let file = attributes.file;
         let file_number = file.object.file_number();
-        if attributes.uid != self.owner {
-            self.owner = attributes.uid;
-            self.values.owner = Some(number(attributes.uid));
+        if self.owner != Some(attributes.uid) {
+            self.owner = Some(attributes.uid);
+            self.values.owner = Some(self.owners.name(IdKind::User, attributes.uid));
         }
-        if attributes.gid != self.group {
-            self.group = attributes.gid;
-            self.values.owner_group = Some(number(attributes.gid));
+        if self.group != Some(attributes.gid) {
+            self.group = Some(attributes.gid);
+            self.values.owner_group = Some(self.owners.name(IdKind::Group, attributes.gid));
         }
         if self.request.contains(Attribute::Filehandle) {
             self.values.filehandle = Some(self.server.handles.seal(Handle::File(file)));
         }
         if self.acls && self.request.intersects(LISTS) {
             let acl = acl_of(attributes);
-            self.values.acl = self.request.contains(Attribute::Acl).then(|| to_acl(&acl));
-            self.values.dacl = self.request.contains(Attribute::Dacl).then(|| to_dacl(&acl));
+            self.values.acl = self.request.contains(Attribute::Acl).then(|| to_acl(&acl, &self.owners));
+            self.values.dacl = self.request.contains(Attribute::Dacl).then(|| to_dacl(&acl, &self.owners));
         }
         let values = &mut self.values;
         values.r#type = Some(file_type(attributes.kind));
@@ -124,6 +153,9 @@ impl<'a> Describer<'a> {
 /// The attributes that are made only when they are asked for.
 const LISTS: Bitmap = Attribute::set(&[Attribute::Acl, Attribute::Dacl]);
 
+/// The attributes that name users and groups.
+const NAMED: Bitmap = LISTS.union(Attribute::set(&[Attribute::Owner, Attribute::OwnerGroup]));
+
 /// The volume as file system of the protocol. No volume has number zero; that is the pseudo root's.
 pub(super) fn fsid(volume: VolumeId) -> Fsid {
     Fsid { major: (volume.0 >> 64) as u64, minor: volume.0 as u64 }
@@ -131,11 +163,6 @@ pub(super) fn fsid(volume: VolumeId) -> Fsid {
 
 pub(super) fn time(at: Timestamp) -> NfsTime {
     NfsTime { seconds: at.seconds, nanoseconds: at.nanos }
-}
-
-/// Users and groups are numbers on the wire (RFC 8881 §5.9), as they are below.
-pub(super) fn number(id: u32) -> Utf8String {
-    Utf8String::from(id.to_string())
 }
 
 fn file_type(kind: FileKind) -> FileType {

@@ -1,21 +1,31 @@
 //! Attributes of whatever a handle stands for.
 
+use std::collections::HashSet;
+
 use file_system::{FileId, Transaction};
 use nfs4::{AttributeValues, Bitmap, NfsStatus};
 
-use super::{Describer, of_pseudo_root, supported, wants_space};
+use super::{Describer, of_absent, of_pseudo_root, supported, wants_space};
 use crate::compound::Compound;
 use crate::exports::Export;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
+use crate::owner_names::IdKind;
 use crate::shared::Shared;
 
 /// What `request` asks for, and more, about the current filehandle; [`AttributeValues::encode_selected`] makes the choice.
 pub(crate) async fn of_current(cx: &mut Compound<'_>, request: Bitmap) -> Result<AttributeValues, Failure> {
     let mut values = match cx.current()? {
-        Handle::PseudoRoot => of_pseudo_root(cx.server, cx.exports()),
+        Handle::PseudoRoot => {
+            let names = HashSet::from([(IdKind::User, 0), (IdKind::Group, 0)]);
+            cx.server.owners.current().find_names(names).await;
+            of_pseudo_root(cx.server, cx.exports())
+        }
         Handle::File(file) => {
-            let (server, export) = (cx.server, cx.export(file.volume)?);
+            let (server, export) = (cx.server, cx.export_wherever(file.volume)?);
+            if export.is_elsewhere() {
+                return of_absent(&export, request).ok_or(NfsStatus::Moved.into());
+            }
             let transaction = cx.transaction(file.volume).await?;
             of_file(server, &export, transaction, file, request).await?
         }
@@ -48,6 +58,7 @@ pub(crate) async fn of_file(
     let attributes = transaction.attributes(file).await?;
     let space = if wants_space(request) { Some(transaction.space().await?) } else { None };
     let mut describer = Describer::new(server, export, transaction.root(), request, space);
+    describer.find_names(describer.named_in(std::iter::once(&attributes))).await;
     describer.describe(&attributes);
     Ok(describer.into_values())
 }

@@ -1,16 +1,21 @@
 //! Attributes of the pseudo root, a directory of user 0 that everybody can read and nobody can change.
 
-use nfs4::{AttributeValues, FileType, FsLocations, Fsid, NfsStatus, SpecData};
+use nfs4::{
+    Attribute, AttributeValues, Bitmap, FileType, FsLocations, FsLocationsInfo, Fsid, NfsStatus, SpecData,
+};
 
 use super::describe::{fsid, number, time};
 use super::server::of_server;
 use crate::exports::{Export, Exports, PSEUDO_ROOT_NUMBER};
 use crate::file_handle::Handle;
+use crate::location::{fs_locations, fs_locations_info};
+use crate::owner_names::IdKind;
 use crate::shared::Shared;
 
 /// All of them.
 pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeValues {
     let changed = time(exports.changed());
+    let owners = server.owners.current();
     AttributeValues {
         r#type: Some(FileType::Directory),
         change: Some(exports.change()),
@@ -19,6 +24,10 @@ pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeVal
         filehandle: Some(server.handles.seal(Handle::PseudoRoot)),
         fileid: Some(PSEUDO_ROOT_NUMBER),
         fs_locations: Some(Box::new(FsLocations { fs_root: Vec::new(), locations: Vec::new() })),
+        fs_locations_info: Some(Box::new(FsLocationsInfo {
+            fs_root: Vec::new(),
+            ..fs_locations_info("", &[])
+        })),
         files_avail: Some(0),
         files_free: Some(0),
         files_total: Some(exports.as_slice().len() as u64 + 1),
@@ -27,8 +36,8 @@ pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeVal
         quota_avail_hard: Some(0),
         quota_avail_soft: Some(0),
         quota_used: Some(0),
-        owner: Some(number(0)),
-        owner_group: Some(number(0)),
+        owner: Some(owners.name(IdKind::User, 0)),
+        owner_group: Some(owners.name(IdKind::Group, 0)),
         rawdev: Some(SpecData { major: 0, minor: 0 }),
         space_avail: Some(0),
         space_free: Some(0),
@@ -41,6 +50,18 @@ pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeVal
         mounted_on_fileid: Some(PSEUDO_ROOT_NUMBER),
         ..of_server(server)
     }
+}
+
+/// What can be said of a volume that is on another server, to who asks where (RFC 8881 §11.4.1, RFC 7530 §8.3.1): nothing if
+/// that is not among what is asked for.
+pub(crate) fn of_absent(export: &Export, request: Bitmap) -> Option<AttributeValues> {
+    const WHERE: Bitmap = Attribute::set(&[Attribute::FsLocations, Attribute::FsLocationsInfo]);
+    let (name, locations) = (&export.name, &export.options.referral);
+    request.intersects(WHERE).then(|| AttributeValues {
+        fs_locations: Some(Box::new(fs_locations(name, locations))),
+        fs_locations_info: Some(Box::new(fs_locations_info(name, locations))),
+        ..of_mount_point(export, NfsStatus::Ok)
+    })
 }
 
 /// What can be said of an entry whose volume cannot be asked, `error` being why (RFC 8881 §5.6, `rdattr_error`).

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use file_system::{SetAttributes, SetTime};
 use ids::Timestamp;
-use nfs4::{Attribute, AttributeValues, Bitmap, Fattr, ModeMasked, NfsStatus, NfsTime, Utf8String};
+use nfs4::{Attribute, AttributeValues, Bitmap, Fattr, ModeMasked, NfsStatus, NfsTime};
 
-use super::acl::{from_acl, from_dacl};
+use super::acl::{from_acl, from_dacl, named_in};
 use super::supported::{SETTABLE, SUPPORTED};
+use crate::owner_names::{IdKind, Owners};
 
 /// Attributes to set.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +19,26 @@ pub(crate) struct ToSet {
     pub applied: Bitmap,
 }
 
+/// Finds out who the users and groups are that `wanted` names, if that does not take long. To be called before
+/// [`to_set`] and [`to_change`].
+pub(crate) async fn find_owners(wanted: &Fattr, owners: &Owners) {
+    if owners.are_numbers() {
+        return;
+    }
+    let Ok(values) = decode(wanted) else { return };
+    let mut names: Vec<_> = values.acl.iter().flat_map(|acl| named_in(acl)).collect();
+    names.extend(values.dacl.iter().flat_map(|dacl| named_in(&dacl.aces)));
+    names.extend(values.owner.map(|name| (IdKind::User, name)));
+    names.extend(values.owner_group.map(|name| (IdKind::Group, name)));
+    owners.find_ids(names).await;
+}
+
 /// What a client asks for in CREATE or OPEN: `NFS4ERR_ATTRNOTSUPP` for an attribute that is not supported,
 /// `NFS4ERR_INVAL` for one that cannot be set or a value that makes no sense, `NFS4ERR_BADOWNER` for an owner
-/// that is not a number.
-pub(crate) fn to_set(wanted: &Fattr) -> Result<ToSet, NfsStatus> {
+/// that nobody knows.
+pub(crate) fn to_set(wanted: &Fattr, owners: &Owners) -> Result<ToSet, NfsStatus> {
     let values = decode(wanted)?;
-    let mut attributes = plain(&values)?;
+    let mut attributes = plain(&values, owners)?;
     if let Some(masked) = values.mode_set_masked {
         attributes.mode = Some(apply(masked, 0)?);
     }
@@ -36,13 +51,13 @@ pub(crate) fn to_set(wanted: &Fattr) -> Result<ToSet, NfsStatus> {
 
 /// What a client asks for in SETATTR; fails as [`to_set`]. `mode` is the present mode, needed only if
 /// `mode_set_masked` is among the wishes.
-pub(crate) fn to_change(wanted: &Fattr, mode: u32) -> Result<ToSet, NfsStatus> {
+pub(crate) fn to_change(wanted: &Fattr, mode: u32, owners: &Owners) -> Result<ToSet, NfsStatus> {
     let values = decode(wanted)?;
     if values.mode_umask.is_some() {
         // Only for what is new (RFC 8275 §5).
         return Err(NfsStatus::Inval);
     }
-    let mut attributes = plain(&values)?;
+    let mut attributes = plain(&values, owners)?;
     if let Some(masked) = values.mode_set_masked {
         attributes.mode = Some(apply(masked, mode)?);
     }
@@ -69,18 +84,18 @@ fn decode(wanted: &Fattr) -> Result<AttributeValues, NfsStatus> {
 }
 
 /// All but the two indirect ways to say a mode.
-fn plain(values: &AttributeValues) -> Result<SetAttributes, NfsStatus> {
+fn plain(values: &AttributeValues, owners: &Owners) -> Result<SetAttributes, NfsStatus> {
     let acl = match (&values.acl, &values.dacl) {
-        (Some(acl), _) => Some(from_acl(acl)?),
-        (None, Some(dacl)) => Some(from_dacl(dacl)?),
+        (Some(acl), _) => Some(from_acl(acl, owners)?),
+        (None, Some(dacl)) => Some(from_dacl(dacl, owners)?),
         (None, None) => None,
     };
     Ok(SetAttributes {
         mode: values.mode.map(checked_mode).transpose()?,
         umask: None,
         acl: acl.map(Arc::new),
-        uid: values.owner.as_ref().map(id).transpose()?,
-        gid: values.owner_group.as_ref().map(id).transpose()?,
+        uid: values.owner.as_ref().map(|name| owners.id(IdKind::User, name)).transpose()?,
+        gid: values.owner_group.as_ref().map(|name| owners.id(IdKind::Group, name)).transpose()?,
         size: values.size,
         accessed: values.time_access_set.map(time_to_set).transpose()?,
         modified: values.time_modify_set.map(time_to_set).transpose()?,
@@ -99,12 +114,6 @@ fn apply(masked: ModeMasked, mode: u32) -> Result<u32, NfsStatus> {
         return Err(NfsStatus::Inval);
     }
     Ok(mode & !mask | value)
-}
-
-/// A user or group: digits alone (RFC 8881 §5.9). The largest number stands for nobody in system calls.
-pub(super) fn id(text: &Utf8String) -> Result<u32, NfsStatus> {
-    let digits = text.as_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).filter(|&id| id != u32::MAX).ok_or(NfsStatus::BadOwner)
 }
 
 fn time_to_set(wanted: nfs4::SetTime) -> Result<SetTime, NfsStatus> {

@@ -61,6 +61,7 @@ const SERVER: Bitmap = Attribute::set(&[
 const OBJECT: Bitmap = Attribute::set(&[
     Attribute::Fileid,
     Attribute::FsLocations,
+    Attribute::FsLocationsInfo,
     Attribute::Mode,
     Attribute::Numlinks,
     Attribute::Owner,

@@ -14,6 +14,7 @@ use nfs4::{
 use super::supported::{ACLS, SETTABLE, SUPPORTED};
 use super::*;
 use crate::exports::PSEUDO_ROOT_NUMBER;
+use crate::owner_names::Owners;
 use crate::testing::{shared, volume};
 
 const READABLE: Bitmap = SUPPORTED.difference(Attribute::WRITE_ONLY);
@@ -201,7 +202,7 @@ fn every_settable_attribute_reaches_the_file_system() {
     let mut covered = Bitmap::EMPTY;
     for (values, expected) in cases {
         let fattr = wire(values);
-        let set = to_set(&fattr).unwrap();
+        let set = to_set(&fattr, &Owners::NUMBERS).unwrap();
         assert_eq!((set.attributes, set.applied), (expected, fattr.bitmap), "{:?}", fattr.bitmap);
         covered = covered | fattr.bitmap;
     }
@@ -214,7 +215,7 @@ fn masked_bits_change_a_mode_and_leave_the_rest() {
         mode_set_masked: Some(ModeMasked { value: 0o040, mask: 0o070 }),
         ..AttributeValues::default()
     };
-    assert_eq!(to_change(&wire(masked), 0o4731).unwrap().attributes.mode, Some(0o4741));
+    assert_eq!(to_change(&wire(masked), 0o4731, &Owners::NUMBERS).unwrap().attributes.mode, Some(0o4741));
 }
 
 #[test]
@@ -226,12 +227,12 @@ fn what_cannot_be_set_is_refused_for_its_reason() {
             _ if !SETTABLE.contains(attribute) => NfsStatus::Inval,
             _ => NfsStatus::BadXdr, // three bytes are no value
         };
-        assert_eq!(to_set(&fattr).unwrap_err(), expected, "{}", attribute.name());
-        assert_eq!(to_change(&fattr, 0).unwrap_err(), expected, "{}", attribute.name());
+        assert_eq!(to_set(&fattr, &Owners::NUMBERS).unwrap_err(), expected, "{}", attribute.name());
+        assert_eq!(to_change(&fattr, 0, &Owners::NUMBERS).unwrap_err(), expected, "{}", attribute.name());
     }
     for number in [83, 100, Bitmap::BEYOND] {
         let fattr = Fattr { bitmap: Bitmap::of(&[number]), encoded: Bytes::new() };
-        assert_eq!(to_set(&fattr).unwrap_err(), NfsStatus::AttrNotSupp, "{number}");
+        assert_eq!(to_set(&fattr, &Owners::NUMBERS).unwrap_err(), NfsStatus::AttrNotSupp, "{number}");
     }
 }
 
@@ -270,8 +271,8 @@ fn values_that_make_no_sense_are_refused() {
     }
     for (values, status) in cases {
         let fattr = wire(values.clone());
-        assert_eq!(to_set(&fattr).unwrap_err(), status, "{values:?}");
-        assert_eq!(to_change(&fattr, 0).unwrap_err(), status, "{values:?}");
+        assert_eq!(to_set(&fattr, &Owners::NUMBERS).unwrap_err(), status, "{values:?}");
+        assert_eq!(to_change(&fattr, 0, &Owners::NUMBERS).unwrap_err(), status, "{values:?}");
     }
 }
 
@@ -281,6 +282,6 @@ fn a_umask_is_for_new_objects_only() {
         mode_umask: Some(ModeUmask { mode: 0o666, umask: 0o22 }),
         ..AttributeValues::default()
     };
-    assert!(to_set(&wire(values.clone())).is_ok());
-    assert_eq!(to_change(&wire(values), 0).unwrap_err(), NfsStatus::Inval);
+    assert!(to_set(&wire(values.clone()), &Owners::NUMBERS).is_ok());
+    assert_eq!(to_change(&wire(values), 0, &Owners::NUMBERS).unwrap_err(), NfsStatus::Inval);
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use file_system::{CreateKind, Device};
 use nfs4::{CreateArgs, CreateOk, CreateType, NfsStatus, SpecData};
 
-use crate::attributes::{change_info, check_supported, to_set};
+use crate::attributes::{change_info, check_supported, find_owners, to_set};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
@@ -15,7 +15,9 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<Crea
     let kind = kind(&args.object_type)?;
     let name = super::name(cx, &args.name)?;
     check_supported(cx, args.attributes.bitmap)?;
-    let wanted = to_set(&args.attributes)?;
+    let owners = cx.server.owners.current();
+    find_owners(&args.attributes, &owners).await;
+    let wanted = to_set(&args.attributes, &owners)?;
     let is_device = matches!(kind, CreateKind::BlockDevice(_) | CreateKind::CharacterDevice(_));
     if is_device && !cx.caller(directory.volume)?.is_superuser() {
         return Err(NfsStatus::Perm.into());

@@ -23,5 +23,9 @@ pub(super) fn put_root(cx: &mut Compound<'_>) {
 
 /// The current filehandle.
 pub(super) fn get(cx: &Compound<'_>) -> Result<FileHandle, NfsStatus> {
-    Ok(cx.server.handles.seal(cx.current()?))
+    let handle = cx.current()?;
+    match handle {
+        Handle::File(file) if cx.demanding_export(file.volume)?.is_elsewhere() => Err(NfsStatus::Moved),
+        _ => Ok(cx.server.handles.seal(handle)),
+    }
 }

@@ -1,6 +1,7 @@
 //! LOOKUP and LOOKUPP (RFC 8881 §18.13, §18.14).
 
 use file_system::{FileId, FileKind, FsError};
+use ids::ObjectId;
 use nfs4::{Component, LookupArgs, NfsStatus};
 
 use crate::compound::Compound;
@@ -29,6 +30,11 @@ pub(super) async fn find(cx: &mut Compound<'_>, name: &Component) -> Result<Hand
         Handle::PseudoRoot => {
             let export = cx.exports().by_name(name.as_bytes()).ok_or(NfsStatus::NoEnt)?;
             let volume = export.file_system.volume();
+            if export.is_elsewhere() {
+                // Asking for more than where it is will tell (RFC 7530 §8.7.1).
+                cx.export_wherever(volume)?;
+                return Ok(Handle::File(FileId { volume, object: ObjectId::from_bytes([0; ObjectId::LEN]) }));
+            }
             Ok(Handle::File(cx.transaction(volume).await?.root()))
         }
         Handle::File(directory) => {

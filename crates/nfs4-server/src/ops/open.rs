@@ -7,7 +7,7 @@ use nfs4::bits::{open_result, share_access};
 use nfs4::{Bitmap, ChangeInfo, CreateHow, NfsStatus, OpenArgs, OpenClaim, OpenHow, OpenOk, StateId};
 
 use super::delegation;
-use crate::attributes::{EXCLUSIVE_CREATE, ToSet, to_set};
+use crate::attributes::{EXCLUSIVE_CREATE, ToSet, check_supported, find_owners, to_set};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
@@ -140,7 +140,7 @@ async fn by_name(
 ) -> Result<Found, Failure> {
     let wanted = match &args.how {
         OpenHow::NoCreate => None,
-        OpenHow::Create(how) => Some(create_arguments(how)?),
+        OpenHow::Create(how) => Some(create_arguments(cx, how).await?),
     };
     let caller = cx.caller(directory.volume)?;
     let transaction = cx.transaction(directory.volume).await?;
@@ -199,18 +199,20 @@ async fn by_name(
     })
 }
 
-fn create_arguments(how: &CreateHow) -> Result<(OpenCreate, ToSet), NfsStatus> {
-    Ok(match how {
-        CreateHow::Unchecked(attributes) => (OpenCreate::Unchecked, to_set(attributes)?),
-        CreateHow::Guarded(attributes) => (OpenCreate::Guarded, to_set(attributes)?),
-        CreateHow::Exclusive(verifier) => (OpenCreate::Exclusive(verifier.0), ToSet::default()),
-        CreateHow::Exclusive41 { verifier, attributes } => {
-            if !EXCLUSIVE_CREATE.contains_all(attributes.bitmap) {
-                return Err(NfsStatus::Inval);
-            }
-            (OpenCreate::Exclusive(verifier.0), to_set(attributes)?)
-        }
-    })
+async fn create_arguments(cx: &Compound<'_>, how: &CreateHow) -> Result<(OpenCreate, ToSet), NfsStatus> {
+    let (how, attributes) = match how {
+        CreateHow::Unchecked(attributes) => (OpenCreate::Unchecked, attributes),
+        CreateHow::Guarded(attributes) => (OpenCreate::Guarded, attributes),
+        CreateHow::Exclusive(verifier) => return Ok((OpenCreate::Exclusive(verifier.0), ToSet::default())),
+        CreateHow::Exclusive41 { verifier, attributes } => (OpenCreate::Exclusive(verifier.0), attributes),
+    };
+    check_supported(cx, attributes.bitmap)?;
+    if matches!(how, OpenCreate::Exclusive(_)) && !EXCLUSIVE_CREATE.contains_all(attributes.bitmap) {
+        return Err(NfsStatus::Inval);
+    }
+    let owners = cx.server.owners.current();
+    find_owners(attributes, &owners).await;
+    Ok((how, to_set(attributes, &owners)?))
 }
 
 fn check_kind(kind: FileKind) -> Result<(), NfsStatus> {

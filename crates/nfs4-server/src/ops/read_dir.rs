@@ -4,7 +4,9 @@ use file_system::{CommitMode, FileId, Mode, Transaction};
 use nfs4::{Attribute, AttributeValues, Bitmap, NfsStatus, ReadDirArgs, ReadDirWriter, Verifier};
 use xdr::Encoder;
 
-use crate::attributes::{Describer, check_readable, of_file, of_mount_point, supported, wants_space};
+use crate::attributes::{
+    Describer, check_readable, of_absent, of_file, of_mount_point, supported, wants_space,
+};
 use crate::caller::Requester;
 use crate::compound::Compound;
 use crate::exports::Export;
@@ -70,8 +72,13 @@ async fn list(
     let Some(mut page) = Page::begin(out, VOLUME_VERIFIER, limit, args) else { return Ok(false) };
     let mut cookie = args.cookie;
     loop {
-        let part = transaction.read_directory(directory, cookie, page.expected_entries()).await?;
-        for entry in &part.entries {
+        let mut part = transaction.read_directory(directory, cookie, page.expected_entries()).await?;
+        let named = describer.named_in(part.entries.iter().map(|entry| &entry.attributes));
+        describer.find_names(named).await;
+        for entry in &mut part.entries {
+            if let Some(size) = sizes.get(&entry.attributes.file) {
+                entry.attributes.size = *size;
+            }
             let values = describer.describe(&entry.attributes);
             if !page.push(entry.cookie, entry.name.as_bytes(), values) {
                 return Ok(page.finish(false));
@@ -102,6 +109,7 @@ async fn pseudo_root(
     let Some(mut page) = Page::begin(out, verifier, limit, args) else { return Ok(false) };
     for (cookie, export) in (FIRST_COOKIE + first as u64..).zip(rest) {
         let values = match root_directory(server, export, requester, args.request).await {
+            Ok(values) if export.is_elsewhere() => values,
             Ok(values) => AttributeValues {
                 supported_attrs: Some(supported(cx.minor_version, export.options.acls)),
                 ..values
@@ -127,6 +135,9 @@ async fn root_directory(
 ) -> Result<AttributeValues, NfsStatus> {
     if !export.options.security.admits(requester.shown) {
         return Err(NfsStatus::WrongSec);
+    }
+    if export.is_elsewhere() {
+        return of_absent(export, request).ok_or(NfsStatus::Moved);
     }
     let caller = export.caller(requester.caller.as_ref());
     let read = async {

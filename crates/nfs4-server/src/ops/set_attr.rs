@@ -3,7 +3,7 @@
 use file_system::Authority;
 use nfs4::{Attribute, Bitmap, NfsStatus, SetAttrArgs};
 
-use crate::attributes::{check_supported, to_change};
+use crate::attributes::{check_supported, find_owners, to_change};
 use crate::compound::Compound;
 use crate::failure::Failure;
 
@@ -13,12 +13,14 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bit
     let file = cx.current_file(NfsStatus::Rofs)?;
     let wanted = &args.attributes;
     check_supported(cx, wanted.bitmap)?;
+    let owners = cx.server.owners.current();
+    find_owners(wanted, &owners).await;
     let mode = if wanted.bitmap.contains(Attribute::ModeSetMasked) {
         cx.transaction(file.volume).await?.attributes(file).await?.mode
     } else {
         0
     };
-    let change = to_change(wanted, mode)?;
+    let change = to_change(wanted, mode, &owners)?;
     let authority = match change.attributes.size {
         Some(_) => cx.authority(args.state_id, file, true)?,
         None => Authority::Checked,

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use nfs4::attribute::acl::{ALLOWED, AUDIT, SUPPORT_ALLOW, SUPPORT_DENY, flag, mask};
 use nfs4::bits::access;
 use nfs4::{
-    AccessArgs, Ace, Acl41, Attribute, AttributeValues, Bitmap, CreateArgs, CreateType, FileHandle,
-    ModeUmask, NfsArgOp, NfsResOp, NfsStatus, Outcome, StateId,
+    AccessArgs, Ace, Acl41, Attribute, AttributeValues, Bitmap, CreateArgs, CreateHow, CreateType,
+    FileHandle, ModeUmask, NfsArgOp, NfsResOp, NfsStatus, OpenHow, Outcome, StateId, Verifier,
 };
 use nfs4_client::Session;
 use nfs4_client::operations::{put_handle, set_attributes};
@@ -155,8 +155,22 @@ async fn rights_in_directories_are_told_one_by_one() {
     let list = acl(vec![search, allow("1000", 0, mask::DELETE_CHILD)]);
     assert_eq!(set(&session, &directory, &list).await, NfsStatus::Ok);
     assert_eq!(status(named.create(&directory, "g", 0o644).await), NfsStatus::Access);
-    let remove = nfs4_client::operations::remove("f");
-    assert_eq!(outcome(&named, &[put_handle(&directory), remove]).await.0, NfsStatus::Ok);
+    assert_eq!(outcome(&named, &[put_handle(&directory), remove("f")]).await.0, NfsStatus::Ok);
+}
+
+#[tokio::test]
+async fn nothing_is_audited_so_there_is_no_sacl() {
+    let world = World::new().await;
+    let running = start(&world).await;
+    let session = user(&running, 0).await;
+    let root = home(&session).await;
+    let sacl = Attribute::set(&[Attribute::Sacl]);
+    let said = session.attributes(&root, sacl.with(Attribute::SupportedAttrs)).await.unwrap();
+    assert!(said.sacl.is_none());
+    let supported = said.supported_attrs.unwrap();
+    assert!(supported.contains(Attribute::Dacl) && !supported.contains(Attribute::Sacl));
+    let values = AttributeValues { sacl: Some(Acl41 { flags: 0, aces: Vec::new() }), ..Default::default() };
+    assert_eq!(set(&session, &root, &values).await, NfsStatus::AttrNotSupp);
 }
 
 #[tokio::test]
@@ -186,4 +200,16 @@ async fn lists_that_cannot_be_kept_are_refused_and_so_are_all_where_they_are_not
         attributes: acl(Vec::new()).to_fattr(),
     });
     assert_eq!(outcome(&session, &[put_handle(&other), fifo]).await.0, NfsStatus::AttrNotSupp);
+    for how in [
+        CreateHow::Unchecked(acl(Vec::new()).to_fattr()),
+        CreateHow::Guarded(acl(Vec::new()).to_fattr()),
+        CreateHow::Exclusive41 { verifier: Verifier([1; 8]), attributes: acl(Vec::new()).to_fattr() },
+    ] {
+        let make =
+            |directory| [put_handle(directory), open("g", 1, OpenHow::Create(how.clone()), owner("o"))];
+        assert_eq!(outcome(&session, &make(&other)).await, (NfsStatus::AttrNotSupp, 2), "{how:?}");
+        assert_eq!(status(session.lookup(&["other", "g"]).await), NfsStatus::NoEnt);
+        assert_eq!(outcome(&session, &make(&root)).await.0, NfsStatus::Ok, "{how:?}");
+        outcome(&session, &[put_handle(&root), remove("g")]).await;
+    }
 }
