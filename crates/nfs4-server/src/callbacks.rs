@@ -25,6 +25,7 @@ pub(crate) async fn send(server: &Shared, peer: Option<Peer>, callback: Outgoing
         Some(peer) => call(server, &peer, &callback).await,
         None => CallbackEnd::Lost,
     };
+    server.metrics.callback(matches!(callback.notice, Notice::Recall { .. }), &end);
     if !matches!(end, CallbackEnd::Answered(NfsStatus::Ok) | CallbackEnd::Lost) {
         tracing::debug!(?end, session = ?callback.session, "callback not done");
         let pause = FIRST_PAUSE * (1 << callback.attempts.min(7));

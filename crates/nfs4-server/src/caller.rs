@@ -1,11 +1,13 @@
 //! From RPC credentials to users (RFC 5531 §10.1, §14).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use file_system::Caller;
 use onc_rpc::{AuthStatus, Credential, Peer};
 
 use crate::exports::ExportTable;
+use crate::overview::Origin;
 use crate::security::Shown;
 use crate::state::Principal;
 
@@ -20,6 +22,8 @@ pub(crate) struct Requester {
     pub address: IpAddr,
     /// How it proves that.
     pub shown: Shown,
+    /// The name that RPCSEC_GSS has proved.
+    name: Option<Arc<str>>,
 }
 
 impl Requester {
@@ -34,6 +38,7 @@ impl Requester {
                 caller: None,
                 address,
                 shown,
+                name: None,
             }),
             Credential::Sys(sys) => Ok(Requester {
                 principal: match exports.trust(address) {
@@ -47,9 +52,11 @@ impl Requester {
                 }),
                 address,
                 shown,
+                name: None,
             }),
             Credential::Gss(gss) => Ok(Requester {
                 principal: Principal::Gss(digest(&gss.principal)),
+                name: Some(gss.principal.clone()),
                 caller: gss.user.as_ref().map(|user| Caller {
                     uid: user.uid,
                     gid: user.gid,
@@ -60,6 +67,16 @@ impl Requester {
             }),
             Credential::Other(_) => Err(AuthStatus::BadCredential),
         }
+    }
+
+    /// For operators: who asked for a client id, and from where.
+    pub fn origin(&self) -> Origin {
+        let principal = match (&self.name, self.principal) {
+            (Some(name), _) => name.to_string(),
+            (None, Principal::Unix(uid) | Principal::Stranger(Some(uid))) => format!("uid {uid}"),
+            (None, _) => "nobody".into(),
+        };
+        Origin { address: self.address.to_canonical(), principal, security: self.shown.to_string() }
     }
 }
 

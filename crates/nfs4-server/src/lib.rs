@@ -16,6 +16,7 @@
 //! * `minor0` is what 4.0 has in place of sessions: clients, owners that count their operations, repeated requests.
 //!
 //! * `callbacks` calls clients back, for what they were delegated.
+//! * `overview` shows the clients to operators, and evicts them: [`Server::clients`], [`Server::evict`].
 //!
 //! No layouts are given.
 
@@ -39,6 +40,7 @@ mod metrics;
 mod minor0;
 mod network;
 mod ops;
+mod overview;
 mod owner_names;
 mod refusals;
 mod security;
@@ -54,9 +56,15 @@ pub use config::{ServerConfig, ServerError};
 pub use exports::{Export, ExportOptions, Squash};
 pub use limits::Limits;
 pub use location::{Location, LocationError};
-pub use metrics::{MetricsSnapshot, OperationMetrics};
+pub use metrics::{CallbackMetrics, Latency, MetricsSnapshot, OperationMetrics};
 pub use network::{Network, NetworkError};
+pub use nfs4::ClientId;
+pub use overview::{
+    Access, ClientOverview, ClientPage, DelegationStanding, Held, HeldPage, Holding, LockedBytes, Origin,
+    OwnerText, Standing,
+};
 pub use owner_names::{IdKind, NameMapping, NameService, NameServiceError};
+pub use refusals::RefusalCounts;
 pub use security::{ExportSecurity, Flavor, TlsDemand};
 pub use server::Server;
-pub use state::Census;
+pub use state::{Census, Counts};

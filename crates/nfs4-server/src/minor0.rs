@@ -47,6 +47,11 @@ fn record_key(name: &[u8]) -> Arc<[u8]> {
     [RECORD, name].concat().into()
 }
 
+/// The client's own name in the key of its record.
+pub(crate) fn own_name(record: &[u8]) -> &[u8] {
+    record.strip_prefix(RECORD).unwrap_or(record)
+}
+
 /// Operations that change the state in ways that are not taken back; what was done before them is committed first.
 pub(crate) fn is_barrier(operation: OpCode) -> bool {
     sequenced::is_sequenced(operation)

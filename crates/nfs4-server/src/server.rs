@@ -146,10 +146,24 @@ impl Server {
         Registration { program: nfs4::PROGRAM, version: nfs4::VERSION, address }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    /// Where an open connection comes from.
+    pub(crate) fn address_of(&self, connection: ConnectionId) -> Option<SocketAddr> {
+        self.inner.peers.lock().get(&connection).map(Peer::address)
+    }
+
     /// Everything counted so far.
     pub fn metrics(&self) -> MetricsSnapshot {
-        let census = self.inner.shared.state.lock().census();
-        self.inner.shared.metrics.snapshot(census)
+        let shared = &self.inner.shared;
+        let (census, counts) = {
+            let state = shared.state.lock();
+            (state.census(), state.counts)
+        };
+        let refusals = shared.refusals.counts();
+        MetricsSnapshot { census, counts, refusals, ..shared.metrics.snapshot() }
     }
 
     async fn accept(&self, listener: &TcpListener) -> Result<(), ServerError> {

@@ -84,6 +84,7 @@ impl Shared {
     /// many others; says whether they are gone. Never to be called with a transaction open.
     pub async fn returned(&self, file: FileId) -> bool {
         let Ok(_permit) = self.waiting_for_returns.try_acquire() else { return false };
+        self.metrics.wait_for_return();
         let gone = async {
             loop {
                 let mut returned = std::pin::pin!(self.signals.returned.notified());

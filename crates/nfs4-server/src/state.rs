@@ -15,6 +15,7 @@ mod grace;
 mod lock;
 mod minor0;
 mod open;
+mod overview;
 mod probe;
 mod range_lock;
 mod sequence;
@@ -143,6 +144,8 @@ pub(crate) struct State {
     issued: u64,
     /// Bytes that the reply caches of all sessions may grow to.
     reply_cache_bytes: u64,
+    /// What happened so far, for metrics.
+    pub counts: Counts,
 }
 
 impl State {
@@ -165,6 +168,7 @@ impl State {
             minor0: crate::minor0::Clients::default(),
             issued: 0,
             reply_cache_bytes: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -194,10 +198,24 @@ impl State {
             sessions: self.sessions.len(),
             opens,
             lock_owners: self.held.len() - opens - self.delegations,
+            locks: self.locked_ranges,
             delegations: self.delegations,
             in_grace: self.grace.is_active(),
         }
     }
+}
+
+/// What happened in the state since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests for a slot whose last request was still being run.
+    pub slot_in_use: u64,
+    /// Requests that took the last free slot of a session with several.
+    pub slots_exhausted: u64,
+    /// Delegations that were returned after they were recalled.
+    pub recalls_returned: u64,
+    /// Delegations that were not returned in time.
+    pub delegations_revoked: u64,
 }
 
 /// How much state there is.
@@ -211,6 +229,8 @@ pub struct Census {
     pub opens: usize,
     /// Lock-owners with a state id.
     pub lock_owners: usize,
+    /// Separate ranges that are locked.
+    pub locks: usize,
     /// Delegations.
     pub delegations: usize,
     /// Whether the grace period lasts.

@@ -27,6 +27,13 @@ const REPLY_WITHOUT_SESSION: usize = 64 << 10;
 
 /// Answers COMPOUND (RFC 8881 §16.2).
 pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
+    let started = server.now();
+    let reply = answer(server, call, peer).await;
+    server.metrics.compound(server.now().saturating_sub(started));
+    reply
+}
+
+async fn answer(server: &Shared, call: Call, peer: &Peer) -> Reply {
     let requester = match Requester::new(&call.credential, peer, &server.exports) {
         Ok(requester) => requester,
         Err(status) => return Reply::AuthError(status),
@@ -34,7 +41,6 @@ pub(crate) async fn handle(server: &Shared, call: Call, peer: &Peer) -> Reply {
     let repetition = (peer.address(), call.xid, call.body.clone());
     let mut input = Decoder::new(call.body);
     let Ok(header) = CompoundHeader::decode(&mut input) else { return Reply::GarbageArguments };
-    server.metrics.compound();
     let wants_text = || server.exports.seen_from(requester.address).want_text();
     if header.tag.len() > MAX_TAG || !is_text(header.tag.as_bytes()) && wants_text() {
         return refusal(&Utf8String::from(""), NfsStatus::Inval);
@@ -168,7 +174,8 @@ impl Request<'_> {
             cache_this: args.cache_this,
         };
         let entered = server.state.lock().enter(&sequence, now);
-        server.metrics.operation(OpCode::Sequence, entered.is_err(), Duration::ZERO);
+        let status = entered.as_ref().err().copied().unwrap_or(NfsStatus::Ok);
+        server.metrics.operation(OpCode::Sequence, status, Duration::ZERO);
         match entered {
             Err(status) => self.fail(OpCode::Sequence, status),
             Ok(Entered::Replay(reply)) => {

@@ -178,7 +178,7 @@ impl Runner<'_, '_> {
                 }
             };
             let took = self.compound.server.now().saturating_sub(started);
-            self.compound.server.metrics.operation(operation, !status.is_ok(), took);
+            self.compound.server.metrics.operation(operation, status, took);
             self.index += 1;
             if is_barrier {
                 self.mutated = true;

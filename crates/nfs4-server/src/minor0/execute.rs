@@ -74,6 +74,7 @@ fn set_client_id(cx: &Compound<'_>, args: &SetClientIdArgs) -> Result<SetClientI
         confirm,
     };
     let client = cx.server.with_state(|state, now| state.set_client_id(&request, now))?;
+    cx.server.state.lock().came_from(client, cx.requester.origin());
     Ok(SetClientIdConfirm { client, verifier: confirm })
 }
 

@@ -30,6 +30,7 @@ pub(super) fn run(cx: &mut Compound<'_>, args: &ExchangeIdArgs) -> Result<Exchan
         update: args.flags & exchange_id::UPD_CONFIRMED_REC_A != 0,
     };
     let answer = server.with_state(|state, now| state.exchange_id(&request, now))?;
+    server.state.lock().came_from(answer.client, cx.requester.origin());
     let confirmed = if answer.confirmed { exchange_id::CONFIRMED_R } else { 0 };
     Ok(ExchangeIdOk {
         client: answer.client,

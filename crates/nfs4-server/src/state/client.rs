@@ -9,6 +9,7 @@ use nfs4::{ClientId, NfsStatus, SessionId, Verifier};
 use super::callback::Notice;
 use super::create_session::SessionGrant;
 use super::{Other, State};
+use crate::overview::Origin;
 
 /// Who a request comes from, as far as ownership of a client id goes (RFC 8881 §2.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,8 @@ pub(super) struct Client {
     pub revoked: usize,
     /// What it has to be told.
     pub notices: VecDeque<Notice>,
+    /// Who asked for the id, and from where.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl Client {
@@ -79,6 +82,7 @@ impl Client {
             delegations: 0,
             revoked: 0,
             notices: VecDeque::new(),
+            origin: None,
         }
     }
 

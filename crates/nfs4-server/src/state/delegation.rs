@@ -262,9 +262,11 @@ impl State {
         id: &StateId,
         file: FileId,
     ) -> Result<(), NfsStatus> {
-        if self.delegation(client, id)?.file != file {
+        let held = self.delegation(client, id)?;
+        if held.file != file {
             return Err(NfsStatus::BadStateId);
         }
+        self.counts.recalls_returned += u64::from(held.recalled.is_some());
         self.drop_delegation(&id.other);
         Ok(())
     }
@@ -286,6 +288,7 @@ impl State {
                 revoked += 1;
             }
         }
+        self.counts.delegations_revoked += revoked as u64;
         revoked
     }
 

@@ -74,7 +74,12 @@ impl State {
         if request.cache_this && request.reply_bytes > channel.max_response_cached as usize {
             return Err(NfsStatus::RepTooBigToCache);
         }
+        let in_use = session.slots.is_running(request.slot);
+        self.counts.slot_in_use += u64::from(in_use);
         let admission = session.slots.admit(request.slot, request.sequence, request.digest)?;
+        let slots = &session.slots;
+        let exhausted = !in_use && slots.len() > 1 && slots.busy() == slots.len();
+        self.counts.slots_exhausted += u64::from(exhausted);
         session.came_on(request.connection);
         let client = session.client;
         let status = SequenceStatus { highest_slot: session.slots.highest(), flags: 0 };

@@ -39,12 +39,30 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct SlotTable {
     slots: Vec<Slot>,
+    /// Requests that are being run.
+    busy: usize,
 }
 
 impl SlotTable {
     /// `count` fresh slots.
     pub fn new(count: u32) -> SlotTable {
-        SlotTable { slots: (0..count).map(|_| Slot { sequence: 0, progress: Progress::Fresh }).collect() }
+        let slots = (0..count).map(|_| Slot { sequence: 0, progress: Progress::Fresh }).collect();
+        SlotTable { slots, busy: 0 }
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Slots with a request that is being run.
+    pub fn busy(&self) -> usize {
+        self.busy
+    }
+
+    /// Whether the request of this slot is being run.
+    pub fn is_running(&self, slot: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(|slot| matches!(slot.progress, Progress::Running(_)))
     }
 
     /// The highest slot id.
@@ -54,7 +72,7 @@ impl SlotTable {
 
     /// Whether a request is being run.
     pub fn is_busy(&self) -> bool {
-        self.slots.iter().any(|slot| matches!(slot.progress, Progress::Running(_)))
+        self.busy > 0
     }
 
     /// Whether no later request than this one came on its slot.
@@ -72,6 +90,7 @@ impl SlotTable {
             }
             slot.sequence = sequence;
             slot.progress = Progress::Running(digest);
+            self.busy += 1;
             return Ok(Admission::New);
         }
         if sequence != slot.sequence {
@@ -92,6 +111,7 @@ impl SlotTable {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         if let Progress::Running(digest) = slot.progress {
             slot.progress = Progress::Done { digest, reply };
+            self.busy -= 1;
         }
     }
 }

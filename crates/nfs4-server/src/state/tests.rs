@@ -4,6 +4,7 @@ mod clients;
 mod delegations;
 mod locks;
 mod opens;
+mod overview;
 mod restarts;
 mod sessions;
 mod undo;

@@ -21,6 +21,7 @@ mod minor0;
 mod names;
 mod opens;
 mod order;
+mod overview;
 mod owner_names;
 mod principals;
 mod pseudo_root;
