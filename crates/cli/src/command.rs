@@ -1,6 +1,7 @@
 //! The commands. Each module holds one family: its arguments and what they do.
 
 mod cache;
+mod clients;
 mod cloud;
 mod config;
 mod inspect;
@@ -36,7 +37,7 @@ enum Command {
     Up(serve::Up),
     /// Start a gateway from a configuration file
     Serve(serve::Serve),
-    /// Check or show a configuration
+    /// Check or show a configuration, or have it read again
     #[command(subcommand, after_help = "Example: kurma config check kurma-data/kurma.toml")]
     Config(config::ConfigCommand),
     /// One screen about a running gateway
@@ -47,6 +48,9 @@ enum Command {
     /// List, test, add, drain and remove clouds
     #[command(subcommand, after_help = "Example: kurma cloud test a")]
     Cloud(cloud::CloudCommand),
+    /// List, show and evict NFS clients
+    #[command(subcommand, after_help = "Example: kurma clients list")]
+    Clients(clients::ClientsCommand),
     /// Wait until nothing is dirty and nothing needs repair
     Flush(storage::Flush),
     /// Look at the cache, fill it, empty it
@@ -80,6 +84,7 @@ impl Kurma {
             Command::Status(command) => command.run(&context),
             Command::Volume(command) => command.run(&context),
             Command::Cloud(command) => command.run(&context),
+            Command::Clients(command) => command.run(&context),
             Command::Flush(command) => command.run(&context),
             Command::Cache(command) => command.run(&context),
             Command::Scrub(command) => command.run(&context),

@@ -17,6 +17,10 @@
 //! | `POST /v1/meta/check` | findings |
 //! | `GET /v1/meta/dump` | all metadata, sealed: docs/formats.md |
 //! | `GET /v1/key` | identity of the key file |
+//! | `GET /v1/clients?after=ID&limit=N` | NFS clients by id, 1,024 at the most: `{clients, next, total}` |
+//! | `GET /v1/clients/ID?after=STATEID&limit=N` | one client, and what it holds: `{held, next, ...}` |
+//! | `POST /v1/clients/ID/evict` | forgets the client with everything it holds; what that was |
+//! | `POST /v1/config/reload` | reads the configuration again: `{applied, pending}` |
 //! | `GET /metrics` | Prometheus text |
 //!
 //! Errors are `{"error": TEXT}` with status 400 (bad request), 401 (no token; `token_file` says where it is),
@@ -25,6 +29,7 @@
 //! `{"result": ANSWER}` or `{"error": TEXT, "status": STATUS}`.
 
 mod cached;
+mod clients;
 mod clouds;
 mod door;
 mod metadata;
@@ -107,6 +112,10 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/meta/check", post(state::check))
         .route("/v1/meta/dump", get(metadata::dump))
         .route("/v1/key", get(state::key))
+        .route("/v1/clients", get(clients::list))
+        .route("/v1/clients/{id}", get(clients::show))
+        .route("/v1/clients/{id}/evict", post(clients::evict))
+        .route("/v1/config/reload", post(state::reload))
         .fallback(async || Refusal::missing("no such request; see the documentation of the admin interface"))
         .layer(from_fn_with_state(door, Door::check));
     Router::new().route("/metrics", get(metrics::prometheus)).merge(guarded).with_state(node)

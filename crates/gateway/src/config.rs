@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use error::ConfigError;
 pub use export::{ExportConfig, Squash};
 pub use log::{LogConfig, LogFormat};
+pub(crate) use origin::flatten;
 pub use origin::{Origin, Setting};
 pub use protection::{ExportTls, NfsTlsConfig, Sec};
 pub use quantity::{ByteSize, Span};
@@ -51,6 +52,9 @@ pub struct Config {
     /// The file, if it was read from one.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// Keys whose values the command line has set: what the file says of them does not count.
+    #[serde(skip)]
+    pub overridden: Vec<String>,
 }
 
 /// This gateway.

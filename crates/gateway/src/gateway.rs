@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::Door;
 use crate::node::Node;
-use crate::{Config, StartError, admin};
+use crate::{Config, Reloaded, StartError, admin};
 
 /// How long requests that are being run may take after a stop was asked for: a little more than the NFS server
 /// itself gives them.
@@ -86,7 +86,7 @@ impl Gateway {
             async move {
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    () = node.nfs_security.follow(&node.environment) => {}
+                    () = node.nfs_security.follow() => {}
                 }
             }
         });
@@ -113,6 +113,19 @@ impl Gateway {
     /// Names of the volumes, sorted.
     pub fn volume_names(&self) -> Vec<String> {
         self.node.volume_names()
+    }
+
+    /// Reads the configuration file again, and puts in force what can change while clients are served.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or with one that it names; nothing has changed.
+    pub async fn reload(&self) -> Result<Reloaded, String> {
+        self.node.reload().await
+    }
+
+    /// The configuration in force, and news of it.
+    pub fn configuration(&self) -> watch::Receiver<Arc<Config>> {
+        self.node.live.subscribe()
     }
 
     /// Returns with the reason when the gateway cannot go on.

@@ -23,7 +23,9 @@ mod nfs_security;
 mod node;
 mod node_rows;
 mod owner;
+mod paths;
 mod pins;
+mod reload;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code
 mod test_node;
@@ -33,3 +35,4 @@ pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder}
 pub use dump::{LoadReport, load_dump};
 pub use error::StartError;
 pub use gateway::{Gateway, Left};
+pub use reload::{Pending, Reloaded};

@@ -10,6 +10,7 @@ use kerberos::{Kerberos, Keytab};
 use onc_rpc::Security;
 use onc_rpc::gss::{GssLimits, GssServer, UnixUser, Users};
 use onc_rpc::tls::{ClientCertificates, TlsServer};
+use parking_lot::{Mutex, RwLock};
 use tokio::process::Command;
 use zeroize::Zeroizing;
 
@@ -23,10 +24,23 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the NFS server offers, and where it comes from.
 pub(crate) struct NfsSecurity {
+    environment: Environment,
+    offered: Mutex<Offered>,
+}
+
+struct Offered {
     config: NfsConfig,
+    /// What the files held when they were last looked at, or why they could not be read.
+    seen: Result<blake3::Hash, String>,
     tls: Option<Arc<TlsServer>>,
-    kerberos: Option<Arc<Kerberos>>,
-    gss: Option<Arc<GssServer>>,
+    kerberos: Option<Krb5>,
+}
+
+/// Kerberos, with what changes with the keytab.
+struct Krb5 {
+    mechanism: Arc<Kerberos>,
+    users: Arc<NameService>,
+    gss: Arc<GssServer>,
 }
 
 /// The contents of the files; what is not configured is empty.
@@ -37,46 +51,60 @@ struct Files {
     keytab: Zeroizing<Vec<u8>>,
 }
 
+/// What is about to be offered: read and found to be good.
+pub(crate) struct Prepared {
+    config: NfsConfig,
+    files: Files,
+    tls: Option<TlsServer>,
+    keytab: Option<Keytab>,
+}
+
 impl NfsSecurity {
     /// Reads the files that the configuration names.
     ///
     /// # Errors
     /// Which file cannot be read, or what is wrong with it.
     pub fn load(config: &NfsConfig, environment: &Environment) -> Result<NfsSecurity, String> {
-        let files = Files::read(config)?;
-        let tls = match &config.tls.certificate {
-            Some(_) => {
-                let server = TlsServer::new(&files.certificate, &files.key, files.clients());
-                Some(Arc::new(server.map_err(|error| format!("nfs.tls: {error}"))?))
-            }
-            None => None,
-        };
-        let (mut kerberos, mut gss) = (None, None);
-        if config.keytab.is_some() {
-            let keytab = files.keytab()?;
-            let users = Arc::new(NameService { realms: keytab.realms() });
-            let mechanism = Arc::new(Kerberos::new(SERVICE, keytab, environment.entropy.clone()));
-            let server = GssServer::new(mechanism.clone(), users, environment.clone(), GssLimits::default());
-            kerberos = Some(mechanism);
-            gss = Some(Arc::new(server));
-        }
-        Ok(NfsSecurity { config: config.clone(), tls, kerberos, gss })
+        let prepared = Prepared::new(config, Files::read(config)?)?;
+        let nothing =
+            Offered { config: config.clone(), seen: Ok(prepared.files.digest()), tls: None, kerberos: None };
+        let security = NfsSecurity { environment: environment.clone(), offered: Mutex::new(nothing) };
+        security.apply(prepared)?;
+        Ok(security)
     }
 
     /// As the server takes it.
     pub fn offer(&self) -> Security {
-        Security { tls: self.tls.clone(), tls_required: self.config.tls.required, gss: self.gss.clone() }
+        let offered = self.offered.lock();
+        Security {
+            tls: offered.tls.clone(),
+            tls_required: offered.config.tls.required,
+            gss: offered.kerberos.as_ref().map(|kerberos| kerberos.gss.clone()),
+        }
+    }
+
+    /// Reads the files that another configuration names; changes nothing.
+    ///
+    /// # Errors
+    /// Which file cannot be read, or what is wrong with it.
+    pub fn prepare(&self, config: &NfsConfig) -> Result<Prepared, String> {
+        Prepared::new(config, Files::read(config)?)
+    }
+
+    /// Uses other certificates and keys from now on; says whether they are others. Connections and security contexts stay.
+    /// What is offered may be something else then: [`NfsSecurity::offer`].
+    pub fn apply(&self, prepared: Prepared) -> Result<bool, String> {
+        self.offered.lock().replace(prepared, &self.environment)
     }
 
     /// Takes up other certificates and keys when the files change, for connections and contexts made from then on. What
     /// cannot be used is told once, and changes nothing.
-    pub async fn follow(&self, environment: &Environment) {
-        let mut last = self.state();
+    pub async fn follow(&self) {
         loop {
-            environment.clock.sleep(INTERVAL).await;
-            match self.refresh(&mut last) {
+            self.environment.clock.sleep(INTERVAL).await;
+            match self.refresh() {
                 None => {}
-                Some(Ok(())) => tracing::info!("other certificates and keys of the NFS server are in use"),
+                Some(Ok(_)) => tracing::info!("other certificates and keys of the NFS server are in use"),
                 Some(Err(error)) => {
                     tracing::warn!(error, "certificates and keys of the NFS server stay as they were");
                 }
@@ -84,32 +112,63 @@ impl NfsSecurity {
         }
     }
 
-    /// What the files hold, or why they cannot be read.
-    fn state(&self) -> Result<blake3::Hash, String> {
-        Files::read(&self.config).map(|files| files.digest())
-    }
-
-    /// Uses the files if they differ from what they were at `last`.
-    fn refresh(&self, last: &mut Result<blake3::Hash, String>) -> Option<Result<(), String>> {
-        let files = Files::read(&self.config);
-        let state = files.as_ref().map(Files::digest).map_err(String::clone);
-        if state == *last {
+    /// Uses the files if they differ from what they were when they were last looked at.
+    fn refresh(&self) -> Option<Result<bool, String>> {
+        let mut offered = self.offered.lock();
+        let files = Files::read(&offered.config);
+        let seen = files.as_ref().map(Files::digest).map_err(String::clone);
+        if seen == offered.seen {
             return None;
         }
-        *last = state;
-        Some(files.and_then(|files| self.replace(&files)))
+        offered.seen = seen;
+        let prepared = files.and_then(|files| Prepared::new(&offered.config, files));
+        Some(prepared.and_then(|prepared| offered.replace(prepared, &self.environment)))
     }
+}
 
-    fn replace(&self, files: &Files) -> Result<(), String> {
-        if let Some(kerberos) = &self.kerberos {
-            kerberos.replace_keytab(files.keytab()?);
-        }
-        match &self.tls {
-            Some(tls) => tls
+impl Offered {
+    fn replace(&mut self, prepared: Prepared, environment: &Environment) -> Result<bool, String> {
+        let Prepared { config, files, tls, keytab } = prepared;
+        match (&self.tls, tls) {
+            // In its place, for the sake of connections that are about to ask for it.
+            (Some(known), Some(_)) => known
                 .replace(&files.certificate, &files.key, files.clients())
-                .map_err(|error| format!("nfs.tls: {error}")),
-            None => Ok(()),
+                .map_err(|error| format!("nfs.tls: {error}"))?,
+            (_, tls) => self.tls = tls.map(Arc::new),
         }
+        match (&self.kerberos, keytab) {
+            (Some(known), Some(keytab)) => {
+                *known.users.realms.write() = keytab.realms();
+                known.mechanism.replace_keytab(keytab);
+            }
+            (_, keytab) => self.kerberos = keytab.map(|keytab| Krb5::new(keytab, environment)),
+        }
+        let seen = Ok(files.digest());
+        let differs = self.seen != seen;
+        (self.config, self.seen) = (config, seen);
+        Ok(differs)
+    }
+}
+
+impl Prepared {
+    fn new(config: &NfsConfig, files: Files) -> Result<Prepared, String> {
+        let tls = config.tls.certificate.as_ref().map(|_| {
+            let server = TlsServer::new(&files.certificate, &files.key, files.clients());
+            server.map_err(|error| format!("nfs.tls: {error}"))
+        });
+        let keytab = config.keytab.as_ref().map(|_| files.keytab());
+        let (tls, keytab) = (tls.transpose()?, keytab.transpose()?);
+        Ok(Prepared { config: config.clone(), files, tls, keytab })
+    }
+}
+
+impl Krb5 {
+    fn new(keytab: Keytab, environment: &Environment) -> Krb5 {
+        let users = Arc::new(NameService { realms: RwLock::new(keytab.realms()) });
+        let mechanism = Arc::new(Kerberos::new(SERVICE, keytab, environment.entropy.clone()));
+        let (environment, limits) = (environment.clone(), GssLimits::default());
+        let gss = Arc::new(GssServer::new(mechanism.clone(), users.clone(), environment, limits));
+        Krb5 { mechanism, users, gss }
     }
 }
 
@@ -160,14 +219,14 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// been given any name.
 struct NameService {
     /// Those of the keytab.
-    realms: Vec<String>,
+    realms: RwLock<Vec<String>>,
 }
 
 #[async_trait]
 impl Users for NameService {
     async fn user(&self, principal: &str) -> Option<UnixUser> {
         let (name, realm) = user_name(principal)?;
-        if !self.realms.iter().any(|ours| ours == realm) {
+        if !self.realms.read().iter().any(|ours| ours == realm) {
             return None;
         }
         let uid = numbers("-u", name).await?.first().copied()?;
@@ -220,26 +279,38 @@ mod tests {
         let environment = Environment::real();
         let security = NfsSecurity::load(&config, &environment).unwrap();
         assert!(security.offer().tls.is_some() && security.offer().gss.is_none());
-        let mut last = security.state();
-        assert_eq!(security.refresh(&mut last), None);
+        assert_eq!(security.refresh(), None);
         issue();
-        assert_eq!(security.refresh(&mut last), Some(Ok(())));
+        assert_eq!(security.refresh().map(|used| used.is_ok()), Some(true));
         std::fs::write(path("key"), "no key").unwrap();
-        assert!(matches!(security.refresh(&mut last), Some(Err(_))));
-        assert_eq!(security.refresh(&mut last), None, "said already");
+        assert!(matches!(security.refresh(), Some(Err(_))));
+        assert_eq!(security.refresh(), None, "said already");
         assert!(NfsSecurity::load(&config, &environment).is_err());
         std::fs::remove_file(path("key")).unwrap();
-        assert!(matches!(security.refresh(&mut last), Some(Err(_))));
+        assert!(matches!(security.refresh(), Some(Err(_))));
         issue();
-        assert_eq!(security.refresh(&mut last), Some(Ok(())));
+        assert_eq!(security.refresh().map(|used| used.is_ok()), Some(true));
+        let certified = config.clone();
         config.keytab = Some(path("certificate"));
         let error = NfsSecurity::load(&config, &environment).err().unwrap();
         assert!(error.starts_with("nfs.keytab: "), "{error}");
+        assert!(security.prepare(&config).is_err());
+
+        let offered = || security.offer().tls.map(|tls| Arc::as_ptr(&tls));
+        let before = offered();
+        assert_eq!(security.apply(security.prepare(&certified).unwrap()), Ok(false), "the same files");
+        issue();
+        assert_eq!(security.apply(security.prepare(&certified).unwrap()), Ok(true));
+        assert_eq!((security.refresh(), offered()), (None, before), "in its place, and not once more");
+        security.apply(security.prepare(&NfsConfig::default()).unwrap()).unwrap();
+        assert!(security.offer().tls.is_none());
+        security.apply(security.prepare(&certified).unwrap()).unwrap();
+        assert!(security.offer().tls.is_some());
     }
 
     #[tokio::test]
     async fn a_user_of_this_machine_is_found_with_his_groups_and_others_are_not() {
-        let users = NameService { realms: vec!["EXAMPLE.ORG".into()] };
+        let users = NameService { realms: RwLock::new(vec!["EXAMPLE.ORG".into()]) };
         let root = users.user("root@EXAMPLE.ORG").await.unwrap();
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));

@@ -12,9 +12,10 @@ use ids::{BlockShift, GatewayId, VolumeId};
 use journal::{Journal, JournalConfig};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
 use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rustix::process::{Resource, getrlimit};
 use seal::{KeyFile, Suite};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
@@ -36,7 +37,14 @@ pub(crate) struct Served {
 
 /// All parts of a running gateway.
 pub(crate) struct Node {
+    /// As at the start.
     pub config: Config,
+    /// As it is in force now.
+    pub live: watch::Sender<Arc<Config>>,
+    /// Held while the configuration is read again.
+    pub reloading: tokio::sync::Mutex<()>,
+    /// Held while the exports are put together.
+    offering: Mutex<()>,
     pub environment: Environment,
     pub folder: DataFolder,
     pub key: KeyFile,
@@ -162,6 +170,9 @@ impl Node {
         let started = environment.clock.monotonic();
         let file = ConfigFile::of(&config);
         let node = Node {
+            live: watch::Sender::new(Arc::new(config.clone())),
+            reloading: tokio::sync::Mutex::default(),
+            offering: Mutex::default(),
             config,
             environment,
             folder,
@@ -283,11 +294,13 @@ impl Node {
         served
     }
 
-    /// Offers all served volumes to NFS clients.
-    fn offer(&self) -> Result<(), ServerError> {
+    /// Offers all served volumes to NFS clients, as the configuration says now.
+    pub fn offer(&self) -> Result<(), ServerError> {
+        let _alone = self.offering.lock();
+        let config = self.live.borrow().clone();
         let export = |served: &Arc<Served>| {
             let name = served.volume.name();
-            let configured = self.config.volumes.iter().find(|volume| volume.name == name);
+            let configured = config.volumes.iter().find(|volume| volume.name == name);
             // Checked when the configuration was read.
             let options = configured.and_then(|volume| volume.export.options().ok()).unwrap_or_default();
             Export::new(name, served.volume.clone()).with(options)
@@ -329,7 +342,7 @@ impl Node {
 
     /// Writes back what is dirty, bounded, and closes everything; says what is left.
     pub async fn close(&self) -> Left {
-        let limit = self.config.upkeep.stop_wait.as_duration();
+        let limit = self.live.borrow().upkeep.stop_wait.as_duration();
         let stops = self.served().into_iter().map(|served| async move {
             let left = served.upkeep.stop(limit).await;
             if let Err(error) = served.volume.save_usage(true).await {

@@ -7,7 +7,9 @@ use gateway::config::{LogConfig, LogFormat};
 use gateway::{Config, Gateway, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt, reload};
 
 use super::Context;
 use crate::outcome::{Failure, Outcome, hint, say};
@@ -43,10 +45,18 @@ impl Up {
         let admin = admin.transpose()?;
         gateway::prepare_data_folder(&data).map_err(Failure::usage)?;
         let mut config = Config::load(&data.join("kurma.toml")).map_err(Failure::usage)?;
-        config.nfs.listen = self.nfs.unwrap_or(config.nfs.listen);
-        config.admin.listen = admin.unwrap_or(config.admin.listen);
-        config.log.format = self.log_format.unwrap_or(config.log.format);
+        said(&mut config, "nfs.listen", self.nfs, |config| &mut config.nfs.listen);
+        said(&mut config, "admin.listen", admin, |config| &mut config.admin.listen);
+        said(&mut config, "log.format", self.log_format, |config| &mut config.log.format);
         serve(config)
+    }
+}
+
+/// Puts what the command line says in the place of what the file says.
+fn said<T>(config: &mut Config, key: &str, value: Option<T>, place: impl FnOnce(&mut Config) -> &mut T) {
+    if let Some(value) = value {
+        *place(config) = value;
+        config.overridden.push(key.into());
     }
 }
 
@@ -62,13 +72,13 @@ impl Serve {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let file = context.target.config_file().ok_or_else(|| Failure::usage("serve needs --config FILE"))?;
         let mut config = Config::load(&file).map_err(Failure::usage)?;
-        config.log.format = self.log_format.unwrap_or(config.log.format);
+        said(&mut config, "log.format", self.log_format, |config| &mut config.log.format);
         serve(config)
     }
 }
 
 fn serve(config: Config) -> Result<Outcome, Failure> {
-    log(&config.log);
+    let set_level = log(&config.log);
     raise_file_limit();
     // Two at least: one may be syncing the journal for the client that it serves.
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
@@ -80,15 +90,22 @@ fn serve(config: Config) -> Result<Outcome, Failure> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(Failure::failed)?;
         let gateway = Gateway::start(config).await.map_err(|error| match error {
             StartError::Configuration(_) => Failure::usage(error),
             StartError::Internal(_) => Failure::failed(error),
         })?;
         announce(&gateway);
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            failure = gateway.failed() => return Err(Failure::failed(failure)),
+        let mut configuration = gateway.configuration();
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                // What became of it is in the log.
+                Some(()) = hangup.recv() => drop(gateway.reload().await),
+                Ok(()) = configuration.changed() => set_level(&configuration.borrow_and_update().log.level),
+                failure = gateway.failed() => return Err(Failure::failed(failure)),
+            }
         }
         let unsaved = gateway.unsaved();
         let mut stopping = std::pin::pin!(gateway.stop());
@@ -113,17 +130,25 @@ fn serve(config: Config) -> Result<Outcome, Failure> {
     })
 }
 
-/// Sets up the log. The variable KURMA_LOG goes before the configuration, whose level has been checked.
-fn log(config: &LogConfig) {
-    let filter = EnvFilter::try_from_env("KURMA_LOG").unwrap_or_else(|_| EnvFilter::new(&config.level));
-    let mut lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
-    if !std::io::stderr().is_terminal() {
-        lines = lines.with_ansi(false);
-    }
-    match config.format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
-    }
+/// Sets up the log; returns what sets another level. The variable KURMA_LOG goes before the configuration, whose level has
+/// been checked.
+fn log(config: &LogConfig) -> Box<dyn Fn(&str) + Send> {
+    let asked = EnvFilter::try_from_env("KURMA_LOG").ok();
+    let is_fixed = asked.is_some();
+    let filter = asked.unwrap_or_else(|| EnvFilter::new(&config.level));
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = if std::io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
+    let lines = match config.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Box::new(move |level| {
+        if !is_fixed && let Err(error) = handle.reload(EnvFilter::new(level)) {
+            tracing::error!(%error, "the log has the level that it had");
+        }
+    })
 }
 
 /// Every client and every file of a cache and of the clouds needs a descriptor; the usual limit of 1,024 is for programs

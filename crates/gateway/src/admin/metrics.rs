@@ -4,6 +4,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use nfs4_server::{CallbackMetrics, Census, Latency, MetricsSnapshot};
 
 use crate::node::Node;
 
@@ -24,9 +25,93 @@ impl Text {
         let _ = writeln!(self.0, "kurma_{name}{labels} {value}");
     }
 
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help);
+        self.sample(name, &[], value as f64);
+    }
+
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], latency: &Latency) {
+        let bucket = format!("{name}_bucket");
+        let class = |text: &mut Text, end: &str, count: u64| {
+            text.sample(&bucket, &[labels, &[("le", end)][..]].concat(), count as f64);
+        };
+        for (end, count) in &latency.classes {
+            class(self, &end.as_secs_f64().to_string(), *count);
+        }
+        class(self, "+Inf", latency.count);
+        self.sample(&format!("{name}_sum"), labels, latency.total.as_secs_f64());
+        self.sample(&format!("{name}_count"), labels, latency.count as f64);
+    }
+
     fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "gauge", help);
         self.sample(name, &[], value as f64);
+    }
+}
+
+impl Text {
+    /// The NFS server.
+    fn nfs(&mut self, nfs: &MetricsSnapshot) {
+        self.family("nfs_operations_total", "counter", "NFS operations.");
+        for operation in &nfs.operations {
+            let labels = [("operation", operation.name)];
+            self.sample("nfs_operations_total", &labels, operation.latency.count as f64);
+        }
+        self.family("nfs_errors_total", "counter", "NFS operations that ended in an error.");
+        for operation in &nfs.operations {
+            for (status, count) in &operation.errors {
+                let labels = [("operation", operation.name), ("status", *status)];
+                self.sample("nfs_errors_total", &labels, *count as f64);
+            }
+        }
+        let help = "Time of one NFS operation, without the commit.";
+        self.family("nfs_operation_seconds", "histogram", help);
+        for operation in &nfs.operations {
+            let labels = [("operation", operation.name)];
+            self.histogram("nfs_operation_seconds", &labels, &operation.latency);
+        }
+        let help = "Time of one NFS request, from its arrival to its answer.";
+        self.family("nfs_compound_seconds", "histogram", help);
+        self.histogram("nfs_compound_seconds", &[], &nfs.compound_latency);
+        self.counter("nfs_replays_total", "Requests that were answered from a reply cache.", nfs.replays);
+        self.counter("nfs_conflicts_total", "Compounds that met a conflict and ran again.", nfs.conflicts);
+        self.counter("nfs_read_bytes_total", "Bytes that READ returned.", nfs.read_bytes);
+        self.counter("nfs_written_bytes_total", "Bytes that WRITE took.", nfs.written_bytes);
+        let counts = &nfs.counts;
+        let help = "Requests for a slot whose last request was still being run.";
+        self.counter("nfs_slot_in_use_total", help, counts.slot_in_use);
+        let help = "Requests that took the last free slot of a session.";
+        self.counter("nfs_slots_exhausted_total", help, counts.slots_exhausted);
+        let help = "Requests that waited until a delegation was returned.";
+        self.counter("nfs_return_waits_total", help, nfs.waits_for_returns);
+        self.family("nfs_callbacks_total", "counter", "Callbacks that were sent, by what became of them.");
+        for (kind, callbacks) in [("recall", nfs.recalls), ("other", nfs.other_callbacks)] {
+            let CallbackMetrics { answered, refused, lost } = callbacks;
+            for (result, count) in [("answered", answered), ("refused", refused), ("lost", lost)] {
+                self.sample("nfs_callbacks_total", &[("kind", kind), ("result", result)], count as f64);
+            }
+        }
+        let help = "Recalled delegations that were returned, or revoked for not being returned.";
+        self.family("nfs_recalled_total", "counter", help);
+        for (end, count) in [("returned", counts.recalls_returned), ("revoked", counts.delegations_revoked)] {
+            self.sample("nfs_recalled_total", &[("end", end)], count as f64);
+        }
+        self.family("nfs_refusals_total", "counter", "What was refused: operations, and connections.");
+        for (what, count) in [("operation", nfs.refusals.requests), ("connection", nfs.refusals.connections)]
+        {
+            self.sample("nfs_refusals_total", &[("what", what)], count as f64);
+        }
+        let help = "Lines about refused clients that the log leaves out for being too many.";
+        let left_out = nfs.refusals.untold + onc_rpc::suppressed_log_lines();
+        self.counter("log_lines_suppressed_total", help, left_out);
+        let Census { clients, sessions, opens, lock_owners, locks, delegations, in_grace } = nfs.census;
+        self.gauge("nfs_clients", "Clients, confirmed or not.", clients as u64);
+        self.gauge("nfs_sessions", "Sessions.", sessions as u64);
+        self.gauge("nfs_opens", "Open files, counted for each owner.", opens as u64);
+        self.gauge("nfs_lock_owners", "Lock-owners of files.", lock_owners as u64);
+        self.gauge("nfs_locks", "Locked ranges.", locks as u64);
+        self.gauge("nfs_delegations", "Delegations, revoked ones among them.", delegations as u64);
+        self.gauge("nfs_in_grace", "Whether clients may only reclaim what they had.", in_grace.into());
     }
 }
 
@@ -43,20 +128,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     {
         text.sample("cache_reads_total", &[("from", from)], count as f64);
     }
-    text.family("nfs_operations_total", "counter", "NFS operations.");
-    for operation in &nfs.operations {
-        text.sample("nfs_operations_total", &[("operation", operation.name)], operation.calls as f64);
-    }
-    text.family("nfs_errors_total", "counter", "NFS operations that ended in an error.");
-    for operation in &nfs.operations {
-        text.sample("nfs_errors_total", &[("operation", operation.name)], operation.errors as f64);
-    }
-    text.family("nfs_seconds_total", "counter", "Time spent in NFS operations, without commits.");
-    for operation in &nfs.operations {
-        text.sample("nfs_seconds_total", &[("operation", operation.name)], operation.time.as_secs_f64());
-    }
-    text.family("nfs_conflicts_total", "counter", "Compounds that met a conflict and ran again.");
-    text.sample("nfs_conflicts_total", &[], nfs.conflicts as f64);
+    text.nfs(&nfs);
     text.family("cloud_requests_total", "counter", "Requests to clouds.");
     for connection in node.clouds.connections() {
         let health = connection.health().snapshot();
@@ -68,4 +140,37 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
         }
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_upwards_and_ends_in_all() {
+        let mut text = Text(String::new());
+        let classes = vec![(Duration::from_micros(100), 1), (Duration::from_secs(1), 3)];
+        let latency = Latency { classes, count: 4, total: Duration::from_millis(2500) };
+        text.histogram("x_seconds", &[("operation", "READ")], &latency);
+        let expected = r#"kurma_x_seconds_bucket{operation="READ",le="0.0001"} 1
+kurma_x_seconds_bucket{operation="READ",le="1"} 3
+kurma_x_seconds_bucket{operation="READ",le="+Inf"} 4
+kurma_x_seconds_sum{operation="READ"} 2.5
+kurma_x_seconds_count{operation="READ"} 4
+"#;
+        assert_eq!(text.0, expected);
+    }
+
+    #[test]
+    fn every_name_is_described_once() {
+        let mut text = Text(String::new());
+        text.nfs(&MetricsSnapshot::default());
+        let mut names: Vec<&str> = text.0.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup_by_key(|line| line.split(' ').next());
+        assert_eq!((names.len(), count > 15), (count, true));
+    }
 }

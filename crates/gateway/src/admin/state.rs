@@ -199,6 +199,12 @@ pub(super) async fn check(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({ "objects": objects, "findings": findings })))
 }
 
+/// Reads the configuration again.
+pub(super) async fn reload(State(node): State<Arc<Node>>) -> Answer {
+    let reloaded = node.reload().await.map_err(Refusal::bad)?;
+    Ok(Json(json!(reloaded)))
+}
+
 /// Identity of the key file.
 pub(super) async fn key(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({

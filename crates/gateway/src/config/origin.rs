@@ -47,7 +47,8 @@ impl Config {
     }
 }
 
-fn flatten(value: &impl Serialize) -> Vec<(String, serde_json::Value)> {
+/// Every value by its dotted key.
+pub(crate) fn flatten(value: &impl Serialize) -> Vec<(String, serde_json::Value)> {
     let mut out = Vec::new();
     walk(String::new(), serde_json::to_value(value).unwrap_or_default(), &mut out);
     out
