@@ -155,7 +155,7 @@ impl Connection {
         let dispatcher = &self.dispatcher;
         if self.security.tls_required && call.procedure != 0 && dispatcher.peer.transport().tls().is_none() {
             let client = dispatcher.peer.address();
-            if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::ClearText) {
+            if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::ClearText, &"") {
                 tracing::warn!(%client, suppressed, "call refused: in clear text, and TLS is required");
             }
             dispatcher.answer(call.xid, Reply::AuthError(AuthStatus::TooWeak));
@@ -181,7 +181,7 @@ impl Connection {
             Ok(tls) => tls,
             Err(reason) => {
                 let client = peer.address();
-                if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::TlsRequest) {
+                if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::TlsRequest, &reason) {
                     tracing::info!(%client, reason, suppressed, "request for TLS refused");
                 }
                 self.dispatcher.answer(call.xid, Reply::AuthError(AuthStatus::BadCredential));
@@ -196,7 +196,7 @@ impl Connection {
             },
             Err(error) => {
                 let client = peer.address();
-                if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::Handshake) {
+                if let Some(Line { suppressed }) = may_tell(client.ip(), Complaint::Handshake, error) {
                     tracing::warn!(%client, %error, suppressed, "client refused: no TLS");
                 }
             }

@@ -118,7 +118,7 @@ impl GssServer {
             }
             Err(error) => {
                 let peer = peer.address();
-                if let Some(Line { suppressed }) = may_tell(peer.ip(), Complaint::NoContext) {
+                if let Some(Line { suppressed }) = may_tell(peer.ip(), Complaint::NoContext, &error) {
                     tracing::warn!(%peer, %error, suppressed, "client refused: it gets no security context");
                 }
                 [0, error.major, 0, 0, 0].into_iter().for_each(|word| out.put_u32(word));
@@ -273,7 +273,7 @@ impl AsRef<[u8]> for InPlaceOf {
 
 fn complain(peer: &Peer, context: &Context, reason: &str) {
     let peer = peer.address();
-    if let Some(Line { suppressed }) = may_tell(peer.ip(), Complaint::Call) {
+    if let Some(Line { suppressed }) = may_tell(peer.ip(), Complaint::Call, &reason) {
         tracing::info!(%peer, principal = %context.principal, reason, suppressed, "call refused");
     }
 }
