@@ -16,6 +16,7 @@ mod lock;
 mod minor0;
 mod open;
 mod overview;
+mod places;
 mod probe;
 mod range_lock;
 mod sequence;

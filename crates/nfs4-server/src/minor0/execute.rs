@@ -73,8 +73,13 @@ fn set_client_id(cx: &Compound<'_>, args: &SetClientIdArgs) -> Result<SetClientI
         callback: Callback::new(args.callback_program, &args.callback_location, args.callback_ident),
         confirm,
     };
-    let client = cx.server.with_state(|state, now| state.set_client_id(&request, now))?;
-    cx.server.state.lock().came_from(client, cx.requester.origin());
+    let origin = cx.requester.origin();
+    let client = cx.server.with_state(|state, now| {
+        let client = state.set_client_id(&request, now)?;
+        state.came_from(client, origin);
+        state.check_place(client, now)?;
+        Ok(client)
+    })?;
     Ok(SetClientIdConfirm { client, verifier: confirm })
 }
 

@@ -29,8 +29,13 @@ pub(super) fn run(cx: &mut Compound<'_>, args: &ExchangeIdArgs) -> Result<Exchan
         principal: cx.requester.principal,
         update: args.flags & exchange_id::UPD_CONFIRMED_REC_A != 0,
     };
-    let answer = server.with_state(|state, now| state.exchange_id(&request, now))?;
-    server.state.lock().came_from(answer.client, cx.requester.origin());
+    let origin = cx.requester.origin();
+    let answer = server.with_state(|state, now| {
+        let answer = state.exchange_id(&request, now)?;
+        state.came_from(answer.client, origin);
+        state.check_place(answer.client, now)?;
+        Ok(answer)
+    })?;
     let confirmed = if answer.confirmed { exchange_id::CONFIRMED_R } else { 0 };
     Ok(ExchangeIdOk {
         client: answer.client,

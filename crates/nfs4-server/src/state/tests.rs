@@ -5,6 +5,7 @@ mod delegations;
 mod locks;
 mod opens;
 mod overview;
+mod places;
 mod restarts;
 mod sessions;
 mod undo;
