@@ -37,6 +37,27 @@ pub enum Stored {
     Hole,
     /// This content.
     Version(Sealing),
+    /// Content that was stored for another block, of a file with blocks of the same size: it is cached once for all that share
+    /// it.
+    Shared {
+        /// Whose content it was at first.
+        file: FileKey,
+        /// Of which block there.
+        block: BlockIndex,
+        /// Which content.
+        sealing: Sealing,
+    },
+}
+
+impl Stored {
+    /// Where the content of a block of `file` is cached.
+    fn key(&self, file: FileKey, block: BlockIndex) -> Option<BlockKey> {
+        match *self {
+            Stored::Hole => None,
+            Stored::Version(sealing) => Some(BlockKey { file, block, sealing }),
+            Stored::Shared { file, block, sealing } => Some(BlockKey { file, block, sealing }),
+        }
+    }
 }
 
 /// A read that has seen the dirty data and waits for the versions of the other blocks.
@@ -102,23 +123,23 @@ impl Inner {
         if stored.len() < plan.needed {
             return Err(CacheError::Unresolved { needed: plan.needed, given: stored.len() });
         }
-        let key = |block, sealing| BlockKey { file: plan.file, block, sealing };
         let bytes = plan.shift.bytes();
 
         let mut known = plan.blocks.iter().zip(stored).take(plan.needed).peekable();
         let mut bases = Vec::new();
         for (block, part) in split(plan.shift, &plan.range) {
             let length = part.end - part.start;
-            bases.push(match known.next_if(|(known, _)| **known == block) {
-                Some((_, Stored::Version(sealing))) => {
+            let stored = known.next_if(|(known, _)| **known == block);
+            bases.push(match stored.and_then(|(_, stored)| stored.key(plan.file, block)) {
+                Some(key) => {
                     let start = plan.shift.start_of(block);
-                    let (block, inside) = (key(block, *sealing), part.start - start..part.end - start);
+                    let (block, inside) = (key, part.start - start..part.end - start);
                     match self.clean.in_memory(block, inside.clone()) {
                         Some(parts) => Base::Here(parts, length),
                         None => Base::Missing(block, inside),
                     }
                 }
-                Some((_, Stored::Hole)) | None => Base::Zeros(length),
+                None => Base::Zeros(length),
             });
         }
         let missing = bases.iter().filter_map(|base| match base {
@@ -128,8 +149,8 @@ impl Inner {
         let missing: Vec<_> = missing.collect();
         let ahead = || {
             for (block, stored) in plan.blocks.iter().zip(stored).skip(plan.needed) {
-                if let Stored::Version(sealing) = stored {
-                    self.fetches.ahead(key(*block, *sealing), bytes, loader);
+                if let Some(key) = stored.key(plan.file, *block) {
+                    self.fetches.ahead(key, bytes, loader);
                 }
             }
         };

@@ -140,4 +140,6 @@ pub struct Space {
     pub total_files: u64,
     /// Objects still to be made.
     pub free_files: u64,
+    /// What clones of new files are made of, in bytes ([`crate::Transaction::clone_unit`]).
+    pub clone_unit: u32,
 }

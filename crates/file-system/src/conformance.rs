@@ -14,6 +14,7 @@
 
 pub mod access_control_lists;
 pub mod attributes;
+pub mod clones;
 pub mod content;
 pub mod directories;
 pub mod exclusive_creation;
@@ -60,6 +61,13 @@ macro_rules! conformance_tests {
                 a_large_sparse_file_costs_nothing,
                 a_transaction_sees_its_own_writes_over_what_is_committed,
                 only_regular_files_have_content,
+            ],
+            clones: [
+                a_clone_has_the_content_and_holes_of_its_source,
+                what_is_written_later_is_not_shared,
+                a_clone_may_end_where_its_source_ends,
+                what_is_not_made_of_units_is_refused,
+                a_clone_needs_permission_and_regular_files,
             ],
             directories: [
                 a_listing_in_pages_returns_every_entry_once,

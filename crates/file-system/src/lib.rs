@@ -31,6 +31,7 @@ pub mod acl;
 pub mod attribute_rules;
 mod attributes;
 mod caller;
+mod clones;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod error;
@@ -45,6 +46,7 @@ mod xattr_name;
 
 pub use attributes::{Attributes, ChangeInfo, Device, FileKind, SetAttributes, SetTime, Space};
 pub use caller::Caller;
+pub use clones::{Position, cloned_length};
 pub use error::{FsError, FsResult};
 pub use extent::{Extent, Extents};
 pub use file_id::FileId;

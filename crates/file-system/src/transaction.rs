@@ -6,7 +6,8 @@ use bytes::Bytes;
 use ids::VolumeId;
 
 use crate::{
-    Attributes, Caller, ChangeInfo, Device, Extent, FileId, FsResult, Name, SetAttributes, Space, XattrName,
+    Attributes, Caller, ChangeInfo, Device, Extent, FileId, FsResult, Name, Position, SetAttributes, Space,
+    XattrName,
 };
 
 /// One volume: a tree of files.
@@ -303,6 +304,19 @@ pub trait Transaction: Send {
         length: u64,
         authority: Authority,
     ) -> FsResult<()>;
+
+    /// What a clone of the file is made of: a power of two, in bytes.
+    async fn clone_unit(&mut self, file: FileId) -> FsResult<u64>;
+
+    /// Makes `length` bytes from `from` on (0: up to the end of the file) the content of as many at `to`, without moving what
+    /// is stored: blocks are shared until one of the two is written. Extends the file at `to` if need be. Holes stay holes.
+    /// With `wait`, waits some seconds for what is not stored yet.
+    ///
+    /// # Errors
+    /// [`crate::FsError::InvalidArgument`] for what [`crate::cloned_length`] refuses, and for two files whose blocks cannot
+    /// be shared. [`crate::FsError::Unavailable`] while much of the source is not stored yet.
+    /// [`crate::FsError::NoSpace`] when older content of the source is shared so often that books cannot be kept of more.
+    async fn clone_range(&mut self, from: Position, to: Position, length: u64, wait: bool) -> FsResult<()>;
 
     /// The value of an extended attribute.
     async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes>;

@@ -403,7 +403,7 @@ impl Node {
                 let versions =
                     served.volume.stored_blocks(after, BATCH).await.map_err(|cause| cause.to_string())?;
                 let Some(last) = versions.last() else { break };
-                after = Some((last.identity.object, last.identity.block));
+                after = Some(last.identity);
                 let found = versions.len() as u64;
                 let moves = versions.into_iter().flat_map(|version| {
                     let places = version.placement.clouds().iter().enumerate();
@@ -466,7 +466,7 @@ impl Node {
             let versions =
                 served.volume.stored_blocks(after, 4096).await.map_err(|cause| cause.to_string())?;
             let Some(last) = versions.last() else { return Ok(total) };
-            after = Some((last.identity.object, last.identity.block));
+            after = Some(last.identity);
             total += versions.len() as u64;
         }
     }

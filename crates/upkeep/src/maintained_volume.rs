@@ -154,7 +154,8 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         std::future::pending().await
     }
 
-    /// Puts fragments into the repair queue, unless `version` is not current any more.
+    /// Puts fragments into the repair queue, unless no block holds `version` any more. Object, block and version are those of
+    /// the identity, as in a [`RepairRow`].
     async fn queue_repair(
         &self,
         object: ObjectId,
@@ -163,10 +164,10 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         fragments: &[u8],
     ) -> Result<(), VolumeFailure>;
 
-    /// The current block versions behind `after`, in an order of the volume's own.
+    /// The block versions that some block holds, each once, behind `after`, in an order of the volume's own.
     async fn stored_blocks(
         &self,
-        after: Option<(ObjectId, BlockIndex)>,
+        after: Option<BlockIdentity>,
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure>;
 

@@ -91,7 +91,7 @@ impl<V: MaintainedVolume + ?Sized> Scrubber<V> {
             let versions = self.volume.stored_blocks(after, BATCH).await;
             let versions = versions.map_err(UpkeepError::volume("looking for blocks to check"))?;
             let Some(last) = versions.last() else { return Ok(report) };
-            after = Some((last.identity.object, last.identity.block));
+            after = Some(last.identity);
             let all = versions.len();
             let chosen: Vec<_> = versions
                 .into_iter()

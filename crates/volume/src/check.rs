@@ -10,7 +10,7 @@ use meta::Scan;
 
 use crate::VolumeError;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
-use crate::row::{CHUNK_BLOCKS, Chunk, Inode, KeyRow, Special};
+use crate::row::{CHUNK_BLOCKS, Chunk, Inode, KeyRow, Origin, Share, ShareRow, Special};
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
 
@@ -39,13 +39,15 @@ impl fmt::Display for Finding {
 
 impl Volume {
     /// Verifies every invariant of the volume's rows; returns up to 1,000 violations. Nobody commits meanwhile. Takes
-    /// memory for every object (some 100 bytes).
+    /// memory for every object and for every block that is shared (some 100 bytes).
     pub async fn check(&self) -> Result<Vec<Finding>, VolumeError> {
         let inner = &self.inner;
         // Holding an exclusive transaction keeps the state still; it is read by others.
         let still = inner.node.store.begin(meta::Mode::Exclusive).await?;
-        let mut check = Check { inner, nodes: HashMap::new(), findings: Vec::new(), bytes: 0 };
+        let mut check =
+            Check { inner, nodes: HashMap::new(), clones: HashMap::new(), findings: Vec::new(), bytes: 0 };
         check.objects().await?;
+        check.shares().await?;
         check.orphans().await?;
         check.garbage().await?;
         check.tree();
@@ -84,6 +86,8 @@ struct Current {
 struct Check<'a> {
     inner: &'a Inner,
     nodes: HashMap<ObjectId, Node>,
+    /// Blocks that refer to a version that was stored for another.
+    clones: HashMap<Origin, u64>,
     findings: Vec<Finding>,
     bytes: u64,
 }
@@ -174,7 +178,9 @@ impl Check<'_> {
                         if entry.is_stored() {
                             current.stored_blocks = Some(block);
                         }
-                        if entry.is_stored() && entry.version.0 == 0 {
+                        if let Some(origin) = entry.origin {
+                            *self.clones.entry(origin).or_default() += 1;
+                        } else if entry.is_stored() && entry.version.0 == 0 {
                             self.find(object, format!("block {block} is stored without a version"));
                         }
                     }
@@ -321,6 +327,69 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// After the objects: every count is that of the blocks that were found.
+    async fn shares(&mut self) -> Result<(), VolumeError> {
+        let mut counted = std::mem::take(&mut self.clones);
+        let mut range = Some(self.inner.keys.all_shares());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some((object, number)), Ok(row)) = (Keys::shares_of(&key), ShareRow::decode(&row))
+                else {
+                    self.find(None, "a row of shared blocks is damaged");
+                    continue;
+                };
+                if let Err(error) = self.inner.open_key(object, &row.key) {
+                    self.find(object, format!("shared blocks: {error}"));
+                }
+                if row.shares.is_empty() || self.inner.policy(row.policy).is_err() {
+                    self.find(object, "a row of shared blocks with nothing in it or without a policy");
+                }
+                for (&(index, version), share) in &row.shares {
+                    let block = BlockIndex(number * CHUNK_BLOCKS + index);
+                    let origin = Origin { object, block, version };
+                    self.share(origin, share, counted.remove(&origin).unwrap_or(0)).await?;
+                }
+            }
+            range = more;
+        }
+        for (Origin { object, block, version }, count) in counted {
+            self.find(
+                object,
+                format!(
+                    "version {version} of block {block} is shared by {count} blocks, and not in the books"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    async fn share(&mut self, origin: Origin, share: &Share, found: u64) -> Result<(), VolumeError> {
+        let Origin { object, block, version } = origin;
+        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+        let entry = self.inner.block_entry(&mut *transaction, object, block).await?;
+        let own = entry.filter(|entry| entry.is_own(version));
+        if share.clones != found {
+            let said = share.clones;
+            self.find(
+                object,
+                format!(
+                    "version {version} of block {block} is shared by {found} blocks, the books say {said}"
+                ),
+            );
+        }
+        if share.own != own.is_some() {
+            self.find(
+                object,
+                format!("the books are wrong about who holds version {version} of block {block}"),
+            );
+        }
+        if own.is_some_and(|own| (own.creator, own.seal) != (share.creator, share.seal)) {
+            self.find(object, format!("version {version} of block {block} is sealed twice"));
+        }
+        Ok(())
+    }
+
     async fn garbage(&mut self) -> Result<(), VolumeError> {
         let mut range = Some(self.inner.keys.garbage_until(None));
         while let Some(next) = range {
@@ -333,11 +402,15 @@ impl Check<'_> {
                 let object = garbage.object;
                 for version in garbage.versions {
                     let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-                    let entry = self.inner.block_entry(&mut *transaction, object, version.block).await?;
-                    if entry.is_some_and(|e| e.is_stored() && e.version == version.version) {
+                    let origin = Origin { object, block: version.block, version: version.version };
+                    let held = self.inner.held_sealing(&mut *transaction, origin).await?;
+                    if held.is_some() {
                         self.find(
                             object,
-                            format!("the current version of block {} is garbage", version.block),
+                            format!(
+                                "version {} of block {} is held and is garbage",
+                                version.version, version.block
+                            ),
                         );
                     }
                 }

@@ -1,6 +1,6 @@
 use cache::CacheError;
 use file_system::FsError;
-use ids::GatewayId;
+use ids::{GatewayId, ObjectId};
 use meta::MetaError;
 use seal::OpenError;
 
@@ -28,6 +28,14 @@ pub enum VolumeError {
         /// Whose row.
         what: String,
     },
+    /// More versions of the blocks of one part of a file are shared than books are kept of.
+    #[error(
+        "too many versions of blocks of object {object} are shared already; copy the file in the place of cloning it"
+    )]
+    TooManyShares {
+        /// Whose blocks.
+        object: ObjectId,
+    },
     /// The store was written by a newer version.
     #[error(
         "the metadata store has schema {found}, this version knows schemas up to {known}; run the newer version"
@@ -40,7 +48,7 @@ pub enum VolumeError {
     },
     /// The store was written by an older version.
     #[error(
-        "the metadata store has schema {found}, this version knows schema {known} only; run the version that made it, copy \
+        "the metadata store has schema {found}, this version knows schemas from {known} on; run the version that made it, copy \
          the files elsewhere, and start with empty folders and clouds"
     )]
     OlderSchema {
@@ -96,6 +104,7 @@ impl From<VolumeError> for FsError {
             VolumeError::Cache(CacheError::Load { ref cause, .. }) if is_superseded(cause) => {
                 FsError::Unavailable(error.to_string())
             }
+            VolumeError::TooManyShares { .. } => FsError::NoSpace,
             other => FsError::Io(other.to_string()),
         }
     }

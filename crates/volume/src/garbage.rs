@@ -8,7 +8,7 @@ use upkeep::GarbageRow as Garbage;
 
 use crate::VolumeError;
 use crate::node::upkeep_transaction;
-use crate::row::{BlockEntry, GarbageRow, GarbageVersion, KeyRow};
+use crate::row::{GarbageRow, GarbageVersion, KeyRow, Origin};
 use crate::volume::{Inner, Volume};
 
 /// Versions in one row, so that a row stays small.
@@ -49,9 +49,8 @@ impl Volume {
                 let garbage = GarbageRow::decode(&value).map_err(damaged)?;
                 let mut versions = Vec::with_capacity(garbage.versions.len());
                 for &GarbageVersion { block, version, creator, seal } in &garbage.versions {
-                    let entry = inner.block_entry(transaction, garbage.object, block).await?;
-                    let same = |e: BlockEntry| (e.version, e.creator, e.seal) == (version, creator, seal);
-                    if entry.is_some_and(|entry| entry.is_stored() && same(entry)) {
+                    let origin = Origin { object: garbage.object, block, version };
+                    if inner.held_sealing(transaction, origin).await? == Some((creator, seal)) {
                         tracing::error!(object = %garbage.object, %block, %version, "a current block version is in the garbage; it stays");
                         continue;
                     }

@@ -19,6 +19,7 @@ const USAGE: u8 = 0x07;
 const ORPHAN: u8 = 0x08;
 const GARBAGE: u8 = 0x09;
 const REPAIR: u8 = 0x0A;
+const SHARES: u8 = 0x0B;
 const OBJECT: u8 = 0x10;
 
 const INODE: u8 = 0x01;
@@ -161,6 +162,23 @@ impl Keys {
         Some((object, BlockIndex(reader.number()?), Version(reader.number()?)))
     }
 
+    /// The shares of the chunk that holds `block`.
+    pub fn shares(self, object: ObjectId, block: BlockIndex) -> Bytes {
+        self.table(SHARES).fixed(&object.to_bytes()).number(block.0 / CHUNK_BLOCKS).build()
+    }
+
+    /// The shares of all files.
+    pub fn all_shares(self) -> KeyRange {
+        self.table(SHARES).prefix_range()
+    }
+
+    /// Object and chunk in a key of [`Keys::shares`].
+    pub fn shares_of(key: &[u8]) -> Option<(ObjectId, u64)> {
+        let mut reader = KeyReader::new(key.get(5..)?);
+        let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
+        Some((object, reader.number()?))
+    }
+
     pub fn inode(self, object: ObjectId) -> Bytes {
         self.object(object, INODE).build()
     }
@@ -224,8 +242,9 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 8] {
-        [OBJECT, ORPHAN, GARBAGE, REPAIR, USAGE, EPOCH, POLICY, VOLUME].map(|t| self.table(t).prefix_range())
+    pub fn everything(self) -> [KeyRange; 9] {
+        [OBJECT, ORPHAN, GARBAGE, REPAIR, SHARES, USAGE, EPOCH, POLICY, VOLUME]
+            .map(|t| self.table(t).prefix_range())
     }
 
     /// What the row with a key of [`Keys::objects`] is.
@@ -272,6 +291,7 @@ mod tests {
         }
         let key = keys.repair(object, BlockIndex(3), Version(4));
         assert_eq!(Keys::repair_of(&key), Some((object, BlockIndex(3), Version(4))));
+        assert_eq!(Keys::shares_of(&keys.shares(object, BlockIndex(2048))), Some((object, 2)));
         assert_eq!(Keys::orphan_of(&keys.orphan(object)), Some(object));
         assert_eq!(Keys::policy_of(&keys.policy(6)), Some(6));
         let epoch = (AccessorSetId(1), KeyEpoch(2), GatewayId(3));

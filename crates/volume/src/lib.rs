@@ -41,16 +41,24 @@
 //! cannot be held again, and is stale for everybody. But the orphans that a start finds, and that were held, can be held and read until
 //! [`FileSystem::end_of_claims`](file_system::FileSystem::end_of_claims): those who had them open come back for them.
 //!
+//! # Shared blocks
+//!
+//! A clone makes blocks take over what is stored for others: their entries in the map name the *origin*, which is what the
+//! sealed block is bound to (object, block, version). How many do, and whether the origin's own block still does, is in the
+//! books of the origin's chunk, with the key and the policy that open it when the origin is gone. Whoever makes a block let go
+//! of what it holds asks the books first, and the last one makes garbage (decision 12). Repairs, scrub, garbage and the cache name
+//! a version by its origin.
+//!
 //! # Formats
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
 //! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
-//! a format byte, 2 in block maps, garbage and inodes with an access control list, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! a format byte, 2 in block maps, garbage and inodes with an access control list, 3 in block maps with shared blocks, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
 //! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `01` store | | schema (2), gateway |
+//! | `01` store | | schema (3), gateway |
 //! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
 //! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
 //! | `04` slot counter | | 4 bytes, no format: the next slot |
@@ -60,6 +68,7 @@
 //! | `08` orphan | slot, object | held 1: the object has no name and waits to be taken apart |
 //! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, `creator << 1 \| other`; with *other* a seal id of 8 bytes, without it that of the version before |
 //! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
+//! | `0B` shares | slot, object, chunk 8 | policy, file key (as `10 .. 02`), then runs of versions that blocks have taken over from this chunk: index less the end of the run before (signed), `length - 1`, version less the one before (signed), creator, seal id (as in block maps), own 1, clones |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -80,6 +89,8 @@
 //! number of burnt versions; without it the first two are those of the entry before and nothing is burnt. A seal id
 //! is 0 and 8 bytes where it first appears in the chunk, and the number of that appearance, from 1, where it comes
 //! again. Before the first entry all are zero. Blocks behind the last run were never stored (`K12`, `K13`, `K14`).
+//! In format 3 the length of all that comes first, and runs of shared blocks follow: blocks passed over, `length - 1`, the
+//! origin's object (0 and 18 bytes, or the number of its appearance), the steps of its distance and of its version (signed).
 
 #![deny(missing_docs)]
 
@@ -95,6 +106,7 @@ mod orphans;
 mod references;
 mod repair;
 mod row;
+mod shares;
 mod stored_blocks;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Version, VolumeId};
+use seal::BlockIdentity;
 use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plans, RepairRow, VolumeFailure, Written};
 
 use crate::volume::Volume;
@@ -59,7 +60,7 @@ impl MaintainedVolume for Volume {
 
     async fn stored_blocks(
         &self,
-        after: Option<(ObjectId, BlockIndex)>,
+        after: Option<BlockIdentity>,
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure> {
         Ok(Volume::stored_blocks(self, after, limit).await?)

@@ -10,7 +10,8 @@ use meta::{Attachment, Scan};
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
 use crate::node::upkeep_transaction;
-use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, GarbageVersion, Special};
+use crate::row::{CHUNK_BLOCKS, Chunk, GarbageVersion, Origin, Special};
+use crate::shares::{Released, ShareBook};
 use crate::usage::Amount;
 use crate::volume::{Inner, Volume};
 
@@ -134,6 +135,7 @@ impl Inner {
         let found = transaction.scan(Scan { start: &start, end: &end, guard: Some(&guard), limit }).await?;
         let whole = found.len() < limit;
         let mut garbage = Vec::new();
+        let mut book = ShareBook::new(self);
         for (key, row) in found.iter().take(*rows) {
             match Keys::object_row(key) {
                 // These two go last: they lead to the rest.
@@ -141,13 +143,14 @@ impl Inner {
                 Some((_, ObjectRow::Chunk(number))) => {
                     let chunk =
                         Chunk::decode(row).map_err(self.damaged("the block map of object", object))?;
-                    garbage.extend(chunk.iter().filter(|(_, entry)| entry.is_stored()).map(
-                        |(index, entry)| {
-                            let block = BlockIndex(number * CHUNK_BLOCKS + index);
-                            let BlockEntry { version, creator, seal, .. } = entry;
-                            GarbageVersion { block, version, creator, seal }
-                        },
-                    ));
+                    for (index, entry) in chunk.iter().filter(|(_, entry)| entry.is_stored()) {
+                        let block = BlockIndex(number * CHUNK_BLOCKS + index);
+                        if let Released::Own(version) =
+                            book.release(transaction, object, block, entry).await?
+                        {
+                            garbage.push(version);
+                        }
+                    }
                 }
                 _ => {}
             }
@@ -158,15 +161,20 @@ impl Inner {
         if whole {
             // Also what was stored and not committed. An upload under way ends long before the delay does.
             let (creator, seal) = (self.node.gateway, self.node.seal);
-            let attempts = self.attempts.lock();
-            let all = attempts.range(all_blocks(object));
-            garbage.extend(all.map(|(&(_, block), &version)| GarbageVersion {
-                block,
-                version,
-                creator,
-                seal,
-            }));
+            let attempts: Vec<_> = self
+                .attempts
+                .lock()
+                .range(all_blocks(object))
+                .map(|(&(_, block), &version)| (block, version))
+                .collect();
+            for (block, version) in attempts {
+                // One that was committed just now may have been taken over since.
+                if !book.is_shared(transaction, Origin { object, block, version }).await? {
+                    garbage.push(GarbageVersion { block, version, creator, seal });
+                }
+            }
         }
+        book.finish(transaction);
         if !garbage.is_empty() {
             let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
             let key = self.key_row(transaction, object).await?.ok_or_else(missing)?;

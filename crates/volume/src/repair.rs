@@ -9,7 +9,7 @@ use crate::VolumeError;
 use crate::garbage::behind;
 use crate::keys::Keys;
 use crate::node::upkeep_transaction;
-use crate::row::{BadRow, RowReader, RowWriter};
+use crate::row::{BadRow, Origin, RowReader, RowWriter};
 use crate::volume::Volume;
 
 const FORMAT: u8 = 1;
@@ -37,7 +37,7 @@ pub(crate) fn decode_repair(row: &[u8]) -> Result<u32, BadRow> {
 }
 
 impl Volume {
-    /// Queues fragments of a block version that were found missing or bad, unless it is no longer current.
+    /// Queues fragments of a block version that were found missing or bad, unless no block holds it any more.
     pub async fn queue_repair(
         &self,
         object: ObjectId,
@@ -48,8 +48,7 @@ impl Volume {
         let inner = &self.inner;
         let key = inner.keys.repair(object, block, version);
         let queued: Result<bool, VolumeError> = upkeep_transaction!(inner.node, |transaction| {
-            let entry = inner.block_entry(transaction, object, block).await?;
-            if !entry.is_some_and(|entry| entry.is_stored() && entry.version == version) {
+            if inner.held_sealing(transaction, Origin { object, block, version }).await?.is_none() {
                 return Ok(false);
             }
             let known = match transaction.get(&key).await? {

@@ -8,16 +8,18 @@ mod block_map;
 mod inode;
 mod policy;
 mod queue;
+mod shares;
 mod volume_record;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use ids::{ObjectId, Timestamp};
 
-pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView};
+pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView, Origin, Sealed};
 pub(crate) use inode::{Inode, KeyRow, Special};
 pub use policy::Policy;
 pub(crate) use policy::{decode_policy, encode_policy};
 pub(crate) use queue::{GarbageRow, GarbageVersion};
+pub(crate) use shares::{MAX_SHARES, Share, ShareRow};
 pub use volume_record::Tier;
 pub(crate) use volume_record::{StoreHeader, VolumeRecord};
 
@@ -226,6 +228,7 @@ mod tests {
         again(row, Inode::decode, Inode::encode);
         again(row, KeyRow::decode, KeyRow::encode);
         again(row, GarbageRow::decode, GarbageRow::encode);
+        again(row, ShareRow::decode, ShareRow::encode);
         again(row, decode_policy, encode_policy);
         again(row, VolumeRecord::decode, VolumeRecord::encode);
         again(row, StoreHeader::decode, StoreHeader::encode);
@@ -282,6 +285,16 @@ mod tests {
             let (hole, seal) = (index == 2, blocks::SealId((index / 3) << 50));
             chunk.set(index, BlockEntry { version, hole, creator, seal, ..BlockEntry::NONE });
         }
+        let mut shared = Chunk::default();
+        let mut shares = ShareRow::new(4, key.clone());
+        for index in [0, 1, 2, 64, 65, 700] {
+            let version = Version(1 + index / 64);
+            let origin = (index != 2).then_some(Origin { object, block: BlockIndex(index + 5), version });
+            let seal = blocks::SealId((index / 3) << 50);
+            shared.set(index, BlockEntry { hole: false, seal, origin, ..BlockEntry::NONE });
+            let share = Share { creator: GatewayId(3), seal, own: index == 64, clones: 1 + index / 65 };
+            shares.shares.insert((index, version), share);
+        }
         let mut listed = Inode::new(attributes(FileKind::Fifo), Special::Other);
         let user = Ace { allows: true, flags: 0x83, rights: 0x1f_07ff, who: Who::User(70_000) };
         let group = Ace { allows: false, who: Who::GroupNumber(3), ..user };
@@ -308,6 +321,8 @@ mod tests {
             listed.encode(),
             key.encode(),
             chunk.encode(),
+            shared.encode(),
+            shares.encode(),
             GarbageRow { object, policy: 4, key, versions: versions.collect() }.encode(),
             encode_policy(&Policy { placement, protection }),
             volume.encode(),

@@ -2,6 +2,7 @@
 
 mod blocks_and_versions;
 mod checks;
+mod clones;
 mod conformance;
 mod crash;
 mod model;

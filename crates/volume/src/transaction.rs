@@ -4,6 +4,7 @@
 //! nothing. Inodes are kept decoded and become rows at the commit.
 
 mod attributes;
+mod clones;
 mod data;
 mod directory;
 mod entry;
@@ -19,8 +20,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use file_system::{
     Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent,
-    FileId, FileKind, FsError, FsResult, Mode, Name, OpenCreate, Opened, ReadData, SetAttributes, Space,
-    Transaction, XattrMode, XattrName,
+    FileId, FileKind, FsError, FsResult, Mode, Name, OpenCreate, Opened, Position, ReadData, SetAttributes,
+    Space, Transaction, XattrMode, XattrName,
 };
 use ids::{ObjectId, ObjectNumber, Timestamp};
 use meta::Priority;
@@ -50,6 +51,8 @@ pub(crate) struct VolumeTransaction {
     written: BTreeSet<ObjectId>,
     /// Leave to make data dirty; kept until the commit.
     admission: Option<cache::Admission>,
+    /// Whether an operation ended with an error when it had changed rows already: nothing of the rest may be committed.
+    broken: bool,
     /// Object numbers of an exclusive transaction.
     own_numbers: Range<u128>,
 }
@@ -78,6 +81,7 @@ impl VolumeTransaction {
             usage: Amount::default(),
             written: BTreeSet::new(),
             admission: None,
+            broken: false,
             own_numbers: 0..0,
         })
     }
@@ -343,6 +347,14 @@ impl Transaction for VolumeTransaction {
         self.punch(file, offset, length, authority).await
     }
 
+    async fn clone_unit(&mut self, file: FileId) -> FsResult<u64> {
+        self.unit_of_clones(file).await
+    }
+
+    async fn clone_range(&mut self, from: Position, to: Position, length: u64, wait: bool) -> FsResult<()> {
+        self.take_over(from, to, length, wait).await
+    }
+
     async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {
         self.get_xattr(file, name).await
     }
@@ -376,10 +388,14 @@ impl Transaction for VolumeTransaction {
             available_bytes: free,
             total_files: FILES,
             free_files: FILES.saturating_sub(used.objects as u64),
+            clone_unit: self.volume.policy_of_new_files().block_shift().bytes() as u32,
         })
     }
 
     async fn commit(mut self: Box<Self>, mode: CommitMode) -> FsResult<()> {
+        if self.broken {
+            return Err(FsError::Io("an operation failed half-way, as the log says; nothing is changed".into()));
+        }
         let orphans = self.write_objects();
         let VolumeTransaction { volume, meta, usage, written, admission, .. } = *self;
         let committed = meta.commit(Priority::Client).await.map_err(meta_error)?;

@@ -7,7 +7,7 @@ use blocks::{CurrentVersions, SealId};
 use bytes::Bytes;
 use cache::{FileKey, Scope, Sealing};
 use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode, OpenReference, Transaction};
-use ids::{BlockIndex, ObjectId, Version, VolumeId};
+use ids::{BlockIndex, GatewayId, ObjectId, Version, VolumeId};
 use meta::{Committed, MetaError, Priority};
 use parking_lot::{Mutex, RwLock};
 use seal::{AccessorSetId, BlockIdentity, EpochKey, KeyEpoch, unwrap_file_key};
@@ -19,7 +19,9 @@ use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::node::{Node, RETRIES, upkeep_transaction};
 use crate::references::References;
-use crate::row::{Chunk, ChunkView, Inode, KeyRow, Policy, Tier, VolumeRecord, decode_policy};
+use crate::row::{
+    BlockEntry, Chunk, ChunkView, Inode, KeyRow, Origin, Policy, Tier, VolumeRecord, decode_policy,
+};
 use crate::transaction::VolumeTransaction;
 use crate::usage::{Amount, Usage};
 
@@ -62,13 +64,7 @@ impl Volume {
 
     /// The policy of new files.
     pub fn policy(&self) -> Arc<Policy> {
-        let current = self.inner.record.read().policy;
-        match self.inner.policies.read().get(&current) {
-            Some(policy) => policy.clone(),
-            None => {
-                unreachable!("the current policy is loaded when the volume is opened and when it changes")
-            }
-        }
+        self.inner.policy_of_new_files()
     }
 
     /// Every policy that some file may have been made with.
@@ -92,7 +88,8 @@ impl Volume {
         })
     }
 
-    /// Where a block version is stored. `None` when the file is gone or the version is not the current one.
+    /// Where a block version is stored. `None` when no block holds it any more: neither the one that it was stored for, nor
+    /// one that has taken it over.
     pub async fn locate(
         &self,
         object: ObjectId,
@@ -128,6 +125,16 @@ pub(crate) struct FileRows {
 }
 
 impl Inner {
+    pub fn policy_of_new_files(&self) -> Arc<Policy> {
+        let current = self.record.read().policy;
+        match self.policies.read().get(&current) {
+            Some(policy) => policy.clone(),
+            None => {
+                unreachable!("the current policy is loaded when the volume is opened and when it changes")
+            }
+        }
+    }
+
     pub fn file(&self, object: ObjectId) -> FileId {
         FileId { volume: self.id, object }
     }
@@ -199,7 +206,7 @@ impl Inner {
         transaction: &mut dyn meta::Transaction,
         object: ObjectId,
         block: BlockIndex,
-    ) -> Result<Option<crate::row::BlockEntry>, VolumeError> {
+    ) -> Result<Option<BlockEntry>, VolumeError> {
         let Some(row) = transaction.get(&self.keys.chunk(object, block)).await? else { return Ok(None) };
         let entry = ChunkView::new(&row).and_then(|chunk| chunk.entry(block.0 % crate::row::CHUNK_BLOCKS));
         entry.map(Some).map_err(self.damaged("the block map of object", object))
@@ -213,19 +220,53 @@ impl Inner {
         block: BlockIndex,
         version: Version,
     ) -> Result<Option<BlockVersion>, VolumeError> {
-        let Some(entry) = self.block_entry(transaction, object, block).await? else { return Ok(None) };
-        if !entry.is_stored() || entry.version != version {
-            return Ok(None);
+        let entry = self.block_entry(transaction, object, block).await?;
+        if let Some(entry) = entry.filter(|entry| entry.is_own(version))
+            && let Some(file) = self.file_rows(transaction, object).await?
+        {
+            return Ok(Some(self.block_version(object, block, entry, &file)?));
         }
-        let Some(file) = self.file_rows(transaction, object).await? else { return Ok(None) };
-        Ok(Some(self.block_version(object, block, entry, &file)?))
+        // The block or the file has moved on; others may have taken the version over.
+        self.shared_version(transaction, Origin { object, block, version }).await
     }
 
+    /// Which sealing of a version some block holds, if any.
+    pub async fn held_sealing(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<Option<(GatewayId, SealId)>, VolumeError> {
+        let Origin { object, block, version } = origin;
+        let entry = self.block_entry(transaction, object, block).await?;
+        if let Some(entry) = entry.filter(|entry| entry.is_own(version)) {
+            return Ok(Some((entry.creator, entry.seal)));
+        }
+        let shared = self.shared_version(transaction, origin).await?;
+        Ok(shared.map(|shared| (shared.identity.creator, shared.seal)))
+    }
+
+    /// What is stored of a block that is no hole.
+    pub async fn stored_version(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        block: BlockIndex,
+        entry: BlockEntry,
+        file: &FileRows,
+    ) -> Result<BlockVersion, VolumeError> {
+        let Some(origin) = entry.origin else { return self.block_version(object, block, entry, file) };
+        let missing = || VolumeError::Missing {
+            what: format!("the share of block {block} of object {object} of volume {}", self.id),
+        };
+        self.shared_version(transaction, origin).await?.ok_or_else(missing)
+    }
+
+    /// A version of the block's own.
     pub fn block_version(
         &self,
         object: ObjectId,
         block: BlockIndex,
-        entry: crate::row::BlockEntry,
+        entry: BlockEntry,
         file: &FileRows,
     ) -> Result<BlockVersion, VolumeError> {
         let identity = BlockIdentity {

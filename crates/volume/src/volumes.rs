@@ -25,7 +25,10 @@ use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
+/// The oldest one that is understood. A store of it has no shared blocks, and is one of today's from now on: its makers
+/// would take what is shared for garbage.
+const OLDEST: u32 = 2;
 /// Rows looked at in one transaction.
 const ROWS: usize = 4096;
 
@@ -354,11 +357,15 @@ async fn check_store(node: &Node, transaction: &mut dyn meta::Transaction) -> Re
             if header.schema > SCHEMA {
                 return Err(VolumeError::NewerSchema { found: header.schema, known: SCHEMA });
             }
-            if header.schema < SCHEMA {
-                return Err(VolumeError::OlderSchema { found: header.schema, known: SCHEMA });
+            if header.schema < OLDEST {
+                return Err(VolumeError::OlderSchema { found: header.schema, known: OLDEST });
             }
             if header.gateway != node.gateway {
                 return Err(VolumeError::OtherGateway { found: header.gateway, own: node.gateway });
+            }
+            if header.schema < SCHEMA {
+                let header = StoreHeader { schema: SCHEMA, ..header };
+                transaction.put(keys::store(), header.encode());
             }
         }
         None => {

@@ -5,7 +5,7 @@ use futures::stream::{StreamExt, iter};
 use ids::{BlockIndex, ObjectId};
 
 use crate::VolumeError;
-use crate::row::Special;
+use crate::row::{Origin, Sealed, Special};
 use crate::volume::{Loader, Volume, is_superseded};
 
 /// Blocks fetched at the same time.
@@ -40,15 +40,15 @@ impl Volume {
         let mut cold = Vec::new();
         for block in (first.0..end).map(BlockIndex) {
             let Some(entry) = inner.block_entry(&mut *transaction, object, block).await? else { continue };
-            let sealing = Sealing { version: entry.version, seal: entry.seal };
-            if entry.is_stored() && !inner.node.cache.has(inner.file_key(object), block, sealing) {
-                cold.push((block, sealing));
+            if entry.is_stored() && !inner.is_cached(object, block, entry) {
+                let Sealed { origin, seal, .. } = entry.sealed(object, block);
+                cold.push((origin, Sealing { version: origin.version, seal }));
             }
         }
         drop(transaction);
         let fetched = cold.len() as u64;
         let loader: Arc<dyn BlockLoader> = Arc::new(Loader { volume: self.clone() });
-        let fetch = |(block, sealing)| {
+        let fetch = |(Origin { object, block, .. }, sealing)| {
             let loader = loader.clone();
             async move { inner.node.cache.warm(inner.file_key(object), shift, block, sealing, &loader).await }
         };
@@ -63,7 +63,8 @@ impl Volume {
         Ok(Some(Warmed { fetched, blocks, next: (end < blocks).then_some(BlockIndex(end)) }))
     }
 
-    /// Forgets the clean blocks of a file (`kurma cache evict`).
+    /// Forgets the clean blocks of a file (`kurma cache evict`); those that it shares are kept with the file that they were
+    /// stored for.
     pub fn evict(&self, object: ObjectId) {
         self.inner.node.cache.evict(self.inner.file_key(object));
     }

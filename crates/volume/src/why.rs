@@ -9,7 +9,7 @@ use seal::fragment_name;
 
 use crate::VolumeError;
 use crate::repair::{decode_repair, fragments_of};
-use crate::row::{BlockEntry, Policy, Special};
+use crate::row::{BlockEntry, Origin, Policy, Sealed, Special};
 use crate::transaction::Entry;
 use crate::volume::{FileRows, Inner, Volume};
 
@@ -37,6 +37,8 @@ pub struct BlockReport {
     pub hole: bool,
     /// Who stored it.
     pub creator: GatewayId,
+    /// The block that the content was stored for, if it is shared, and under which version.
+    pub origin: Option<(ObjectId, BlockIndex, Version)>,
     /// Bytes that wait for write-back.
     pub dirty: u64,
     /// Whether it can be had without asking a cloud.
@@ -66,7 +68,8 @@ impl Volume {
         for block in (first.0..shift.blocks_in(size)).take(limit).map(BlockIndex) {
             let entry =
                 inner.block_entry(&mut *transaction, object, block).await?.unwrap_or(BlockEntry::NONE);
-            let row = transaction.get(&inner.keys.repair(object, block, entry.version)).await?;
+            let Origin { object: of, block: place, version } = entry.sealed(object, block).origin;
+            let row = transaction.get(&inner.keys.repair(of, place, version)).await?;
             let missing = row.map(|row| decode_repair(&row)).transpose();
             let missing = missing.map_err(inner.damaged("a repair of object", object))?.unwrap_or(0);
             let start = shift.start_of(block);
@@ -76,9 +79,10 @@ impl Volume {
                 version: entry.version,
                 hole: !entry.is_stored(),
                 creator: entry.creator,
+                origin: entry.origin.map(|Origin { object, block, version }| (object, block, version)),
                 dirty: dirty.iter().map(|range| range.end - range.start).sum(),
                 cached: entry.is_stored() && inner.is_cached(object, block, entry),
-                fragments: inner.fragments(object, block, entry, &file)?,
+                fragments: inner.fragments(&mut *transaction, object, block, entry, &file).await?,
                 missing: fragments_of(missing),
             });
         }
@@ -87,13 +91,15 @@ impl Volume {
 }
 
 impl Inner {
-    fn is_cached(&self, object: ObjectId, block: BlockIndex, entry: BlockEntry) -> bool {
-        let BlockEntry { version, seal, .. } = entry;
+    /// Of a block that is stored.
+    pub fn is_cached(&self, object: ObjectId, block: BlockIndex, entry: BlockEntry) -> bool {
+        let Sealed { origin: Origin { object, block, version }, seal, .. } = entry.sealed(object, block);
         self.node.cache.has(self.file_key(object), block, Sealing { version, seal })
     }
 
-    fn fragments(
+    async fn fragments(
         &self,
+        transaction: &mut dyn meta::Transaction,
         object: ObjectId,
         block: BlockIndex,
         entry: BlockEntry,
@@ -102,7 +108,7 @@ impl Inner {
         if !entry.is_stored() {
             return Ok(Vec::new());
         }
-        let version = self.block_version(object, block, entry, file)?;
+        let version = self.stored_version(transaction, object, block, entry, file).await?;
         let names = version.key.name_key();
         let clouds = version.placement.clouds().iter().enumerate();
         let name = |i| fragment_name(&names, &version.identity, i as u8, version.seal);

@@ -13,7 +13,8 @@ use upkeep::{Base, BlockVersion, NewBlock, Plan, Written, WrittenAs};
 use crate::VolumeError;
 use crate::node::upkeep_transaction;
 use crate::repair::{fragment_mask, repair_row};
-use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, GarbageVersion, Special};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, GarbageVersion, Origin, Special};
+use crate::shares::{Released, ShareBook};
 use crate::volume::{FileRows, Inner, Volume};
 
 impl Volume {
@@ -38,8 +39,8 @@ impl Volume {
             Ok(found)
         });
         let plans = blocks.iter().zip(found?).map(|(&(object, block), found)| match found? {
-            (Some(file), entry) => inner.plan(object, block, entry, &file),
-            (None, _) => Ok(Plan::Nothing),
+            Some(found) => inner.plan(object, block, found),
+            None => Ok(Plan::Nothing),
         });
         Ok(plans.collect())
     }
@@ -89,6 +90,13 @@ struct BlockRows {
     chunk: Option<(ObjectId, u64, Chunk)>,
 }
 
+/// What is known of a block.
+struct BlockRow {
+    file: Arc<FileRows>,
+    entry: BlockEntry,
+    base: Base,
+}
+
 /// What has been done to one file in a commit.
 struct FileChange {
     shift: BlockShift,
@@ -97,15 +105,15 @@ struct FileChange {
 }
 
 impl Inner {
-    /// A block's file, if it is there, and its entry. The whole chunk is decoded: what is damaged in it would stop the
-    /// commit.
+    /// A block's file, if it is there, its entry, and what is stored of it. The whole chunk is decoded: what is damaged in it
+    /// would stop the commit.
     async fn block_rows(
         &self,
         transaction: &mut dyn meta::Transaction,
         object: ObjectId,
         block: BlockIndex,
         rows: &mut BlockRows,
-    ) -> Result<(Option<Arc<FileRows>>, BlockEntry), VolumeError> {
+    ) -> Result<Option<BlockRow>, VolumeError> {
         let file = match &rows.file {
             Some((known, file)) if *known == object => file.clone(),
             _ => {
@@ -120,15 +128,19 @@ impl Inner {
             rows.chunk = Some((object, number, self.chunk(object, row.as_deref())?));
         }
         let entry = rows.chunk.as_ref().map(|(.., chunk)| chunk.get(block.0 % CHUNK_BLOCKS));
-        Ok((file, entry.unwrap_or(BlockEntry::NONE)))
+        let (Some(file), entry) = (file, entry.unwrap_or(BlockEntry::NONE)) else { return Ok(None) };
+        let base = match entry.is_stored() {
+            true => Base::Stored(self.stored_version(transaction, object, block, entry, &file).await?),
+            false => Base::Hole,
+        };
+        Ok(Some(BlockRow { file, entry, base }))
     }
 
     fn plan(
         &self,
         object: ObjectId,
         block: BlockIndex,
-        entry: BlockEntry,
-        file: &FileRows,
+        BlockRow { file, entry, base }: BlockRow,
     ) -> Result<Plan, VolumeError> {
         let Special::File { shift, .. } = file.inode.special else { return Ok(Plan::Nothing) };
         let length = file.inode.attributes.size.saturating_sub(shift.start_of(block)).min(shift.bytes());
@@ -141,12 +153,8 @@ impl Inner {
             *attempt = entry.next().max(attempt.next());
             *attempt
         };
-        let base = match entry.is_stored() {
-            true => Base::Stored(self.block_version(object, block, entry, file)?),
-            false => Base::Hole,
-        };
         let new = BlockEntry { version, creator: self.node.gateway, ..BlockEntry::NONE };
-        let BlockVersion { identity, key, placement, .. } = self.block_version(object, block, new, file)?;
+        let BlockVersion { identity, key, placement, .. } = self.block_version(object, block, new, &file)?;
         let protection = file.policy.protection;
         let seal = self.node.seal;
         Ok(Plan::Store(NewBlock { identity, key, placement, seal, protection, length, base }))
@@ -162,6 +170,7 @@ impl Inner {
             files.entry(block.snapshot.file().object).or_default().push(index);
         }
         let mut current = vec![false; written.len()];
+        let mut book = ShareBook::new(self);
         for (object, blocks) in files {
             // Every cut touches this row: one that comes between here and the commit is a conflict.
             transaction.get(&self.keys.cut(object)).await?;
@@ -178,7 +187,8 @@ impl Inner {
             let Special::File { shift, .. } = rows.inode.special else { continue };
             let mut change = FileChange { shift, chunks: BTreeMap::new(), garbage: Vec::new() };
             for index in blocks {
-                current[index] = self.put_block(transaction, object, &written[index], &mut change).await?;
+                current[index] =
+                    self.put_block(transaction, object, &written[index], &mut change, &mut book).await?;
             }
             for (number, chunk) in change.chunks {
                 let first = BlockIndex(number * CHUNK_BLOCKS);
@@ -186,6 +196,7 @@ impl Inner {
             }
             self.put_garbage(transaction, object, rows.policy_id, &key, change.garbage);
         }
+        book.finish(transaction);
         Ok(current)
     }
 
@@ -196,6 +207,7 @@ impl Inner {
         object: ObjectId,
         Written { snapshot, content }: &Written,
         change: &mut FileChange,
+        book: &mut ShareBook<'_>,
     ) -> Result<bool, VolumeError> {
         let block = snapshot.block();
         let cleaned = DataOp::Cleaned {
@@ -239,15 +251,19 @@ impl Inner {
             return Ok(false);
         }
         if old.is_stored() {
-            change.garbage.push(GarbageVersion {
-                block,
-                version: old.version,
-                creator: old.creator,
-                seal: old.seal,
-            });
-            transaction.delete(self.keys.repair(object, block, old.version));
+            match book.release(transaction, object, block, old).await? {
+                Released::Kept => {}
+                Released::Own(version) => {
+                    change.garbage.push(version);
+                    transaction.delete(self.keys.repair(object, block, old.version));
+                }
+                Released::Last(Origin { object, block, version }) => {
+                    transaction.delete(self.keys.repair(object, block, version));
+                }
+            }
         }
-        let entry = BlockEntry { version: identity.version, hole: false, creator, seal, burnt: 0 };
+        let version = identity.version;
+        let entry = BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: None };
         chunk.set(place, entry);
         if !missing.is_empty() {
             let key = self.keys.repair(object, block, identity.version);

@@ -60,6 +60,7 @@ impl Why {
                     ("/version", "VERSION"),
                     ("/creator", "CREATOR"),
                     ("/state", "STATE"),
+                    ("/origin/object", "SHARED WITH"),
                     ("/clouds", "CLOUDS"),
                     ("/fragments", "FRAGMENTS"),
                 ],

@@ -22,7 +22,7 @@ use crate::acl::{Ace, Acl, Who, right};
 use crate::memory::MemoryFileSystem;
 use crate::{
     Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Device, Extent, FileId,
-    FileKind, FileSystem, FsResult, Mode, Name, OpenCreate, OpenReference, SetAttributes, SetTime,
+    FileKind, FileSystem, FsResult, Mode, Name, OpenCreate, OpenReference, Position, SetAttributes, SetTime,
     Transaction, XattrMode, XattrName, permitted,
 };
 
@@ -129,6 +129,8 @@ struct Side {
     numbers: HashMap<FileId, usize>,
     /// Names in order, by their cookies.
     cookies: Vec<u64>,
+    /// Files that were written to.
+    written: Vec<FileId>,
 }
 
 /// The callers that take part.
@@ -288,13 +290,21 @@ impl Side {
     async fn new(fs: Arc<dyn FileSystem>) -> Side {
         let tx = fs.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
         let root = tx.root();
-        Side { fs, tx: Some(tx), objects: vec![root], numbers: HashMap::from([(root, 0)]), cookies: vec![0] }
+        Side {
+            fs,
+            tx: Some(tx),
+            objects: vec![root],
+            numbers: HashMap::from([(root, 0)]),
+            cookies: vec![0],
+            written: Vec::new(),
+        }
     }
 
     /// Forgets the objects from this number on.
     fn forget(&mut self, first: usize) {
         for file in self.objects.drain(first..) {
             self.numbers.remove(&file);
+            self.written.retain(|written| *written != file);
         }
     }
 
@@ -412,6 +422,9 @@ impl Side {
             30..33 => {
                 let data = Bytes::from(vec![step[4] as u8; usize::from(step[3] % 300)]);
                 let written = self.tx().write(file, some_offset(step[2]), data, authority).await;
+                if written.is_ok() && !self.written.contains(&file) {
+                    self.written.push(file);
+                }
                 self.result(written, |_, ()| "written".to_owned())
             }
             33 => {
@@ -442,6 +455,22 @@ impl Side {
                 let start = some_offset(step[2]);
                 let found = self.extents(file, start..start + 4 * u64::from(step[3]), authority).await;
                 self.result(found, |_, end| format!("extents up to {end:?}"))
+            }
+            37 | 44 | 45 => {
+                // Files are few among all objects: most of the time one that has been written to.
+                let files: Vec<FileId> = match step[5] & 8 {
+                    0 => self.written.clone(),
+                    _ => self.objects.clone(),
+                };
+                if files.is_empty() {
+                    return "nothing to clone".to_owned();
+                }
+                let (from, to) = (choose(step[1], &files), choose(step[3], &files));
+                let unit = 64 << 10;
+                let at = |file, number| Position { file, offset: u64::from(number % 4) * unit, authority };
+                let length = choose(step[3] / 7, &[0, 0, 0, unit, 2 * unit, 3 * unit, 1000]);
+                let cloned = self.tx().clone_range(at(from, step[2]), at(to, step[4]), length, true).await;
+                self.result(cloned, |_, ()| "cloned".to_owned())
             }
             36 => {
                 let target = self.tx().read_link(file).await;

@@ -6,7 +6,7 @@ use rpds::RedBlackTreeMapSync;
 use crate::{Extent, Extents};
 
 /// Bytes of a page.
-const PAGE: u64 = 64 << 10;
+pub(super) const PAGE: u64 = 64 << 10;
 
 /// Content of a regular file: pages that share memory between versions of the file. Missing pages, and what a
 /// page is short of [`PAGE`] bytes, are holes.
@@ -81,6 +81,16 @@ impl Content {
                 rest[start..end].fill(0);
                 self.put(page, rest.into());
             }
+        }
+    }
+
+    /// The pages that `length` bytes from `from` on are in, at the place of those from `to` on; all begin with a page.
+    pub fn take(&mut self, source: &Content, from: u64, to: u64, length: u64) {
+        let (from, to, count) = (from / PAGE, to / PAGE, length.div_ceil(PAGE));
+        let old: Vec<u64> = self.pages.range(to..to + count).map(|(&page, _)| page).collect();
+        old.into_iter().for_each(|page| self.put(page, Bytes::new()));
+        for (page, bytes) in source.pages.range(from..from + count) {
+            self.put(page - from + to, bytes.clone());
         }
     }
 

@@ -7,7 +7,7 @@ use ids::{ObjectId, Timestamp};
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::Shared;
-use super::content::Content;
+use super::content::{Content, PAGE};
 use super::tree::{Body, Directory, Object, Tree};
 use crate::limits::{FIRST_COOKIE, MAX_LINKS, MAX_XATTR_VALUE, MAX_XATTRS};
 use crate::permission::{
@@ -17,7 +17,8 @@ use crate::permission::{
 use crate::{
     Access, Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, Device,
     DirectoryEntry, DirectoryPage, Extent, FileId, FileKind, FsError, FsResult, MAX_LINK_TARGET, Name,
-    OpenCreate, Opened, ReadData, SetAttributes, Space, Transaction, XattrMode, XattrName, attribute_rules,
+    OpenCreate, Opened, Position, ReadData, SetAttributes, Space, Transaction, XattrMode, XattrName,
+    attribute_rules, cloned_length,
 };
 
 /// A transaction on a private copy of the tree.
@@ -527,6 +528,36 @@ impl Transaction for MemoryTransaction {
         })
     }
 
+    async fn clone_unit(&mut self, file: FileId) -> FsResult<u64> {
+        require_regular(&self.get(file)?.attributes)?;
+        Ok(PAGE)
+    }
+
+    async fn clone_range(&mut self, from: Position, to: Position, length: u64, _wait: bool) -> FsResult<()> {
+        let source = self.get(from.file)?;
+        require_regular(&source.attributes)?;
+        may_read(&source.attributes, &self.caller, from.authority)?;
+        let old = self.get(to.file)?;
+        require_regular(&old.attributes)?;
+        may_write(&old.attributes, &self.caller, to.authority)?;
+        let length = cloned_length(PAGE, (&from, &source.attributes), (&to, &old.attributes), length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        self.change(|run| {
+            let mut object = Object::clone(&old);
+            object.attributes =
+                attribute_rules::written(&old.attributes, &run.caller, to.offset, length, run.now)?;
+            let content = object.content_mut()?;
+            if let Body::File(source) = &source.body {
+                content.take(source, from.offset, to.offset, length);
+            }
+            object.attributes.space_used = content.stored;
+            run.tree.put(object);
+            Ok(())
+        })
+    }
+
     async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {
         let object = self.get(file)?;
         may_use_xattrs(&object.attributes, &self.caller, Access::READ)?;
@@ -586,6 +617,7 @@ impl Transaction for MemoryTransaction {
             available_bytes: BYTES,
             total_files: FILES,
             free_files: FILES,
+            clone_unit: PAGE as u32,
         })
     }
 

@@ -137,6 +137,9 @@ pub(super) async fn why(State(node): State<Arc<Node>>, Query(query): Query<WhyQu
                 "block": block.block.0,
                 "version": block.version.0,
                 "creator": block.creator.0,
+                "origin": block.origin.map(|(object, block, version)| {
+                    json!({ "object": object.to_string(), "block": block.0, "version": version.0 })
+                }),
                 "state": state,
                 "dirty_bytes": block.dirty,
                 "cached": block.cached,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use file_system::memory::MemoryFileSystem;
 use file_system::{
     Attributes, Authority, Caller, ChangeInfo, CommitMode, CreateKind, Created, DirectoryPage, Extent,
-    FileId, FileSystem, FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, ReadData,
+    FileId, FileSystem, FsError, FsResult, Mode, Name, OpenCreate, OpenReference, Opened, Position, ReadData,
     SetAttributes, Space, Transaction, XattrMode, XattrName,
 };
 use ids::VolumeId;
@@ -253,6 +253,14 @@ impl Transaction for ConflictingTransaction {
 
     async fn deallocate(&mut self, file: FileId, offset: u64, length: u64, by: Authority) -> FsResult<()> {
         self.inner.deallocate(file, offset, length, by).await
+    }
+
+    async fn clone_unit(&mut self, file: FileId) -> FsResult<u64> {
+        self.inner.clone_unit(file).await
+    }
+
+    async fn clone_range(&mut self, from: Position, to: Position, length: u64, wait: bool) -> FsResult<()> {
+        self.inner.clone_range(from, to, length, wait).await
     }
 
     async fn xattr(&mut self, file: FileId, name: &XattrName) -> FsResult<Bytes> {

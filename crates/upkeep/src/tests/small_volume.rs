@@ -373,7 +373,7 @@ impl MaintainedVolume for SmallVolume {
 
     async fn stored_blocks(
         &self,
-        after: Option<(ObjectId, BlockIndex)>,
+        after: Option<BlockIdentity>,
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure> {
         let rows = self.rows.lock();
@@ -386,8 +386,9 @@ impl MaintainedVolume for SmallVolume {
             })
             .collect();
         all.sort_by_key(|(object, block, _)| (*object, *block));
-        let behind =
-            all.into_iter().filter(|(object, block, _)| after.is_none_or(|after| (*object, *block) > after));
+        let behind = all.into_iter().filter(|(object, block, _)| {
+            after.is_none_or(|after| (*object, *block) > (after.object, after.block))
+        });
         Ok(behind.take(limit).map(|(object, block, entry)| self.version(object, block, entry)).collect())
     }
 

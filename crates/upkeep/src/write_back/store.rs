@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{BlockLoader, BlockSnapshot, CacheError, Sealing};
+use cache::{BlockLoader, BlockSnapshot, CacheError, FileKey, Sealing};
+use seal::BlockIdentity;
 
 use super::{InFlight, Parts, UNIT};
 use crate::loader::VersionLoader;
@@ -32,11 +33,13 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             Base::Hole => Some(Bytes::new()),
             Base::Stored(stored) => {
                 let shift = new.placement.block_shift();
-                let sealing = Sealing { version: stored.identity.version, seal: stored.seal };
+                // Content that is shared was stored for another block.
+                let BlockIdentity { volume, object, block, version, .. } = stored.identity;
+                let (of, sealing) = (FileKey { volume, object }, Sealing { version, seal: stored.seal });
                 let (volume, blocks) = (self.volume.clone(), self.blocks.clone());
                 let loader: Arc<dyn BlockLoader> =
                     Arc::new(VersionLoader { volume, blocks, version: stored.clone() });
-                Some(self.cache.stored_block(file, shift, snapshot.block(), sealing, &loader).await?)
+                Some(self.cache.stored_block(of, shift, block, sealing, &loader).await?)
             }
         };
         let parts = snapshot.assemble(new.length, base.as_ref()).await?;

@@ -8,10 +8,15 @@
 //! burnt. A seal id is 0 and 8 bytes where it first appears in the chunk; where it comes again, it is the number of
 //! that appearance, from 1. Blocks behind the last run have never been stored. Neighbours are alike, so that an entry takes about a
 //! byte, and equal neighbours nothing (`K20`).
+//!
+//! A chunk with blocks whose content is shared has a format of its own: the length of all that, that, and runs of shared
+//! blocks: blocks passed over since the run before, `length - 1`, the origin's object (0 and 18 bytes where it first
+//! appears, the number of that appearance from 1 where it comes again), the steps of the distance (block of the origin less
+//! index in the chunk) and of the version of the origin, both zigzag. Creator and seal id of the entry are the origin's.
 
 use blocks::SealId;
 use bytes::Bytes;
-use ids::{GatewayId, Version};
+use ids::{BlockIndex, GatewayId, ObjectId, Version};
 
 use super::{BadRow, RowReader, RowWriter};
 
@@ -19,6 +24,24 @@ use super::{BadRow, RowReader, RowWriter};
 pub(crate) const CHUNK_BLOCKS: u64 = 1024;
 
 const FORMAT: u8 = 2;
+/// With blocks that are shared.
+const FORMAT_SHARED: u8 = 3;
+
+/// Where content was stored that a block has taken over: what the sealed block is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Origin {
+    pub object: ObjectId,
+    pub block: BlockIndex,
+    pub version: Version,
+}
+
+/// A sealed block version, as it is named in the clouds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    pub origin: Origin,
+    pub creator: GatewayId,
+    pub seal: SealId,
+}
 
 /// The state of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +50,47 @@ pub(crate) struct BlockEntry {
     pub version: Version,
     /// Reads as zeros, whatever was stored under `version` (`K13`).
     pub hole: bool,
-    /// Who made `version`.
+    /// Who made what is stored.
     pub creator: GatewayId,
-    /// Which sealing of `version` was committed.
+    /// Which sealing of it was committed.
     pub seal: SealId,
     /// So many numbers above `version` have been used for content that did not become current.
     pub burnt: u64,
+    /// Where the content was stored if not under `version` of this block: it is shared, and counted in the row of the
+    /// origin's shares.
+    pub origin: Option<Origin>,
 }
 
 impl BlockEntry {
     /// Never stored.
-    pub const NONE: BlockEntry =
-        BlockEntry { version: Version::NONE, hole: true, creator: GatewayId(0), seal: SealId(0), burnt: 0 };
+    pub const NONE: BlockEntry = BlockEntry {
+        version: Version::NONE,
+        hole: true,
+        creator: GatewayId(0),
+        seal: SealId(0),
+        burnt: 0,
+        origin: None,
+    };
 
     /// Whether there is stored content to read.
     pub fn is_stored(&self) -> bool {
         !self.hole
+    }
+
+    /// Whether this block's own content under `version` is what is stored.
+    pub fn is_own(&self, version: Version) -> bool {
+        self.is_stored() && self.origin.is_none() && self.version == version
+    }
+
+    /// What is stored of this block, which is `block` of `object`; of something stored only.
+    pub fn sealed(&self, object: ObjectId, block: BlockIndex) -> Sealed {
+        let own = Origin { object, block, version: self.version };
+        Sealed { origin: self.origin.unwrap_or(own), creator: self.creator, seal: self.seal }
+    }
+
+    /// Reads as zeros from now on; its number stays (`K14`).
+    pub fn punched(self) -> BlockEntry {
+        BlockEntry { hole: true, origin: None, ..self }
     }
 
     /// The version that the next content gets.
@@ -59,19 +107,56 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     pub fn decode(row: &[u8]) -> Result<Chunk, BadRow> {
+        let view = ChunkView::new(row)?;
         let mut entries = Vec::new();
-        ChunkView::new(row)?.walk(|entry, count| {
+        view.walk(|entry, count| {
             entries.extend(std::iter::repeat_n(entry, count));
             true
         })?;
+        let mut damaged = false;
+        view.walk_shared(|index, origin| {
+            match entries.get_mut(index as usize) {
+                Some(entry) if entry.is_stored() => entry.origin = Some(origin),
+                _ => damaged = true,
+            }
+            !damaged
+        })?;
+        if damaged {
+            return Err(BadRow("a shared block that is not stored"));
+        }
         Ok(Chunk { entries })
     }
 
     pub fn encode(&self) -> Bytes {
+        let shared = self.entries.iter().any(|entry| entry.origin.is_some());
+        if !shared {
+            return self.encode_entries(RowWriter::new(FORMAT));
+        }
+        let mut row = RowWriter::new(FORMAT_SHARED);
+        let entries: Vec<_> = self.entries.iter().map(|e| BlockEntry { origin: None, ..*e }).collect();
+        // Without the format, which the row as a whole has.
+        row.text(&Chunk { entries }.encode_entries(RowWriter::new(FORMAT))[1..]);
+        let mut writer =
+            OriginWriter { row, at: 0, distance: 0, version: Version::NONE, objects: Vec::new() };
+        let mut shared = self.iter().filter_map(|(index, e)| Some((index, e.origin?))).peekable();
+        while let Some((first, origin)) = shared.next() {
+            let mut length = 1;
+            while let Some((index, next)) = shared.peek()
+                && *index == first + length
+                && *next == (Origin { block: BlockIndex(origin.block.0.wrapping_add(length)), ..origin })
+            {
+                length += 1;
+                shared.next();
+            }
+            writer.run(first, length, origin);
+        }
+        writer.row.finish()
+    }
+
+    fn encode_entries(&self, row: RowWriter) -> Bytes {
         let used = self.entries.iter().rposition(|e| *e != BlockEntry::NONE).map_or(0, |last| last + 1);
         let entries = &self.entries[..used];
-        let mut row =
-            EntryWriter { row: RowWriter::new(FORMAT), before: BlockEntry::NONE, seals: Vec::new() };
+        let mut row = EntryWriter { row, before: BlockEntry::NONE, seals: Vec::new() };
         let mut at = 0;
         while at < entries.len() {
             let alike = run_length(&entries[at..]);
@@ -115,11 +200,18 @@ impl Chunk {
 /// An encoded chunk in which single blocks are looked up.
 pub(crate) struct ChunkView<'a> {
     reader: RowReader<'a>,
+    /// Runs of shared blocks.
+    shared: RowReader<'a>,
 }
 
 impl<'a> ChunkView<'a> {
     pub fn new(row: &'a [u8]) -> Result<ChunkView<'a>, BadRow> {
-        Ok(ChunkView { reader: RowReader::new(row, FORMAT)? })
+        if row.first() != Some(&FORMAT_SHARED) {
+            return Ok(ChunkView { reader: RowReader::new(row, FORMAT)?, shared: RowReader { rest: &[] } });
+        }
+        let mut shared = RowReader::new(row, FORMAT_SHARED)?;
+        let reader = RowReader { rest: shared.text()? };
+        Ok(ChunkView { reader, shared })
     }
 
     /// The entry of the block `index` of the chunk.
@@ -134,7 +226,50 @@ impl<'a> ChunkView<'a> {
             left -= count;
             true
         })?;
-        Ok(found)
+        self.walk_shared(|at, origin| {
+            if at == index {
+                found.origin = Some(origin);
+            }
+            at < index
+        })?;
+        match found {
+            BlockEntry { hole: true, origin: Some(_), .. } => {
+                Err(BadRow("a shared block that is not stored"))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Calls `visit` with the index of every shared block and its origin, until it returns false.
+    fn walk_shared(&self, mut visit: impl FnMut(u64, Origin) -> bool) -> Result<(), BadRow> {
+        let mut row = self.shared.clone();
+        let (mut at, mut distance, mut version) = (0_u64, 0_u64, 0_u64);
+        let mut objects = Vec::new();
+        while !row.is_empty() {
+            let (skip, more) = (row.number()?, row.number()?);
+            if skip >= CHUNK_BLOCKS || more >= CHUNK_BLOCKS || at + skip + more >= CHUNK_BLOCKS {
+                return Err(BadRow("a block map chunk with too many blocks"));
+            }
+            let object = match row.number()? {
+                0 => {
+                    objects.push(row.object()?);
+                    objects.last().copied()
+                }
+                known => usize::try_from(known - 1).ok().and_then(|known| objects.get(known).copied()),
+            }
+            .ok_or(BadRow("an object that is not there"))?;
+            distance = distance.wrapping_add(row.signed()? as u64);
+            version = version.wrapping_add(row.signed()? as u64);
+            at += skip;
+            for index in at..=at + more {
+                let block = BlockIndex(index.wrapping_add(distance));
+                if !visit(index, Origin { object, block, version: Version(version) }) {
+                    return Ok(());
+                }
+            }
+            at += more + 1;
+        }
+        Ok(())
     }
 
     /// Calls `visit` with every distinct entry and how often it repeats, until it returns false.
@@ -200,6 +335,34 @@ impl EntryWriter {
     }
 }
 
+/// Encodes runs of shared blocks, each after the one before.
+struct OriginWriter {
+    row: RowWriter,
+    /// The index behind the run before.
+    at: u64,
+    distance: u64,
+    version: Version,
+    objects: Vec<ObjectId>,
+}
+
+impl OriginWriter {
+    fn run(&mut self, first: u64, length: u64, origin: Origin) {
+        let row = &mut self.row;
+        row.number(first - self.at).number(length - 1);
+        match self.objects.iter().position(|object| *object == origin.object) {
+            Some(known) => row.number(known as u64 + 1),
+            None => {
+                self.objects.push(origin.object);
+                row.number(0).object(origin.object)
+            }
+        };
+        let distance = origin.block.0.wrapping_sub(first);
+        row.signed(distance.wrapping_sub(self.distance) as i64);
+        row.signed(origin.version.0.wrapping_sub(self.version.0) as i64);
+        (self.at, self.distance, self.version) = (first + length, distance, origin.version);
+    }
+}
+
 /// The inverse.
 struct EntryReader<'a> {
     row: RowReader<'a>,
@@ -231,7 +394,7 @@ impl EntryReader<'_> {
             .ok_or(BadRow("a seal id that is not there"))?;
             burnt = row.number()?;
         }
-        self.before = BlockEntry { version, hole: head & 2 != 0, creator, seal, burnt };
+        self.before = BlockEntry { version, hole: head & 2 != 0, creator, seal, burnt, origin: None };
         Ok(self.before)
     }
 }
@@ -249,18 +412,26 @@ mod tests {
             creator: GatewayId(1),
             seal: SealId(4),
             burnt: 0,
+            origin: None,
         }
     }
 
     fn any_entry() -> impl Strategy<Value = BlockEntry> {
         let version = prop_oneof![8 => 0_u64..6, 1 => any::<u64>()];
-        (version, any::<bool>(), 0_u16..3, prop_oneof![9 => Just(0_u64), 1 => any::<u64>()]).prop_map(
-            |(version, hole, creator, burnt)| BlockEntry {
+        let origin = prop::option::weighted(0.5, (0_u128..3, 0_u64..4, 0_u64..3));
+        let burnt = prop_oneof![9 => Just(0_u64), 1 => any::<u64>()];
+        (version, any::<bool>(), 0_u16..3, burnt, origin).prop_map(
+            |(version, hole, creator, burnt, origin)| BlockEntry {
                 version: Version(version),
                 hole,
                 creator: GatewayId(creator),
                 seal: SealId((u64::from(creator) << 60) | (version % 4)),
                 burnt,
+                origin: origin.filter(|_| !hole).map(|(object, block, version)| Origin {
+                    object: ObjectId { creator: GatewayId(1), number: ids::ObjectNumber(object) },
+                    block: BlockIndex(block.wrapping_sub(1)),
+                    version: Version(version),
+                }),
             },
         )
     }
@@ -289,6 +460,17 @@ mod tests {
             chunk.set(index, entry(1));
         }
         assert!(chunk.encode().len() <= 16, "{}", chunk.encode().len());
+    }
+
+    #[test]
+    fn a_clone_of_a_freshly_written_chunk_takes_a_few_bytes() {
+        let mut chunk = Chunk::default();
+        let object = ObjectId { creator: GatewayId(1), number: ids::ObjectNumber(9) };
+        for index in 0..CHUNK_BLOCKS {
+            let origin = Origin { object, block: BlockIndex(1 << 40 | index), version: Version(1) };
+            chunk.set(index, BlockEntry { version: Version::NONE, origin: Some(origin), ..entry(1) });
+        }
+        assert!(chunk.encode().len() <= 64, "{}", chunk.encode().len());
     }
 
     #[test]

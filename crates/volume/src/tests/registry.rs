@@ -120,7 +120,7 @@ async fn the_keys_of_another_gateway_open_nothing() {
 #[tokio::test]
 async fn stores_of_other_schemas_are_refused_with_what_to_do() {
     let node = Node::new().await;
-    for (schema, text) in [(1, "run the version that made it"), (3, "run the newer version")] {
+    for (schema, text) in [(1, "run the version that made it"), (4, "run the newer version")] {
         let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
         let header = crate::row::StoreHeader { schema, gateway: ids::GatewayId(1) };
         tx.put(crate::keys::store(), header.encode());
@@ -137,6 +137,19 @@ async fn stores_of_other_schemas_are_refused_with_what_to_do() {
         let Err(refused) = crate::Volumes::open(options).await else { panic!("schema {schema} opened") };
         assert!(refused.to_string().contains(text), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_store_without_shared_blocks_is_made_one_with_them() {
+    let node = Node::new().await;
+    let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    let header = crate::row::StoreHeader { schema: 2, gateway: ids::GatewayId(1) };
+    tx.put(crate::keys::store(), header.encode());
+    let _ = tx.commit(meta::Priority::Upkeep).await.unwrap();
+    let node = node.restart().await;
+    let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    let row = tx.get(&crate::keys::store()).await.unwrap().unwrap();
+    assert_eq!(crate::row::StoreHeader::decode(&row).unwrap().schema, 3);
 }
 
 #[tokio::test]

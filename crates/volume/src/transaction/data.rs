@@ -15,7 +15,9 @@ use super::VolumeTransaction;
 use crate::VolumeError;
 use crate::error::meta_error;
 use crate::keys::{Keys, ObjectRow};
-use crate::row::{BlockEntry, CHUNK_BLOCKS, ChunkView, GarbageVersion, Inode, Special};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, ChunkView, Inode, Origin, Special};
+use crate::shares::{Released, ShareBook};
+use crate::unsaved::{Taken, Unsaved};
 use crate::volume::{Inner, Loader, Volume, is_superseded};
 
 /// How long an exclusive transaction waits for content that is not cached.
@@ -93,6 +95,7 @@ impl VolumeTransaction {
         require_regular(&inode.attributes)?;
         may_read(&inode.attributes, &caller, authority)?;
         let end = offset.saturating_add(u64::from(length)).min(size);
+        let shift = shift?;
         if offset >= end {
             return Ok(ReadData { segments: Vec::new(), end_of_file: offset >= size });
         }
@@ -102,7 +105,7 @@ impl VolumeTransaction {
             false => {
                 let request = ReadRequest {
                     file: self.volume.file_key(file.object),
-                    shift: shift?,
+                    shift,
                     size,
                     offset,
                     length: end - offset,
@@ -117,10 +120,40 @@ impl VolumeTransaction {
             }
         };
         let segments = match self.unsaved.get(&file.object) {
-            Some(unsaved) => unsaved.over(offset, end, base),
+            Some(unsaved) => {
+                let taken = unsaved.taken(offset..end);
+                let base = self.read_taken(taken, offset..end, base, shift).await?;
+                match self.unsaved.get(&file.object) {
+                    Some(unsaved) => unsaved.over(offset, end, base),
+                    None => base,
+                }
+            }
             None => base,
         };
         Ok(ReadData { segments, end_of_file: end == size })
+    }
+
+    /// `base`, which is what others see of `range`, with what this transaction has taken over for it from elsewhere.
+    async fn read_taken(
+        &mut self,
+        taken: Vec<Taken>,
+        range: Range<u64>,
+        mut base: Vec<Bytes>,
+        shift: BlockShift,
+    ) -> FsResult<Vec<Bytes>> {
+        for Taken { range: part, object, offset } in taken {
+            let length = part.end - part.start;
+            let (file, size) = (self.volume.file_key(object), offset + length);
+            let request = ReadRequest { file, shift, size, offset, length, readahead: false };
+            let content = match self.exclusive {
+                true => read_briefly(&self.volume, object, request).await?,
+                false => read_committed(&self.volume, object, request).await?,
+            };
+            let mut over = Unsaved::default();
+            over.write(part.start, content.concat().into());
+            base = over.over(range.start, range.end, base);
+        }
+        Ok(base)
     }
 
     /// Takes the content from `new` on out of the map, the cache and the clouds (later). The size is the caller's
@@ -155,10 +188,19 @@ impl VolumeTransaction {
 
     /// Makes holes of `blocks`. Their versions stay (`K14`); what is stored becomes garbage.
     pub(super) async fn punch_map(&mut self, object: ObjectId, blocks: Range<BlockIndex>) -> FsResult<()> {
+        let punched = self.let_go(object, blocks).await;
+        // Books may be written that the map does not follow.
+        self.broken |= punched.is_err();
+        punched
+    }
+
+    async fn let_go(&mut self, object: ObjectId, blocks: Range<BlockIndex>) -> FsResult<()> {
         let (mut start, end) = self.volume.keys.chunks(object, blocks.clone());
         let guard = self.volume.keys.cut(object);
         let mut changed = Vec::new();
         let mut garbage = Vec::new();
+        let volume = self.volume.clone();
+        let mut book = ShareBook::new(&volume);
         loop {
             let scan = Scan { start: &start, end: &end, guard: Some(&guard), limit: CHUNKS };
             let rows = self.meta.scan(scan).await.map_err(meta_error)?;
@@ -175,13 +217,13 @@ impl VolumeTransaction {
                     continue;
                 }
                 for (index, entry) in cut {
-                    garbage.push(GarbageVersion {
-                        block: BlockIndex(number * CHUNK_BLOCKS + index),
-                        version: entry.version,
-                        creator: entry.creator,
-                        seal: entry.seal,
-                    });
-                    chunk.set(index, BlockEntry { hole: true, ..entry });
+                    let block = BlockIndex(number * CHUNK_BLOCKS + index);
+                    if let Released::Own(version) =
+                        book.release(&mut *self.meta, object, block, entry).await?
+                    {
+                        garbage.push(version);
+                    }
+                    chunk.set(index, entry.punched());
                 }
                 changed.push((key.clone(), chunk.encode()));
             }
@@ -204,8 +246,8 @@ impl VolumeTransaction {
         }
         // Repairs of what was cut stay in their queue, which there may be more of than a transaction can hold; the next
         // pass over it drops those of versions that are not current.
-        let volume = self.volume.clone();
         volume.put_garbage(&mut *self.meta, object, policy, &key, garbage);
+        book.finish(&mut *self.meta);
         Ok(())
     }
 }
@@ -255,7 +297,13 @@ async fn read_committed(volume: &Arc<Inner>, object: ObjectId, request: ReadRequ
                         let entry = entry.map_err(volume.damaged("the block map of object", object))?;
                         match entry {
                             BlockEntry { hole: true, .. } => Stored::Hole,
-                            BlockEntry { version, seal, .. } => Stored::Version(Sealing { version, seal }),
+                            BlockEntry { origin: None, version, seal, .. } => {
+                                Stored::Version(Sealing { version, seal })
+                            }
+                            BlockEntry { origin: Some(Origin { object, block, version }), seal, .. } => {
+                                let (file, sealing) = (volume.file_key(object), Sealing { version, seal });
+                                Stored::Shared { file, block, sealing }
+                            }
                         }
                     }
                     None => Stored::Hole,

@@ -184,7 +184,12 @@ impl VolumeTransaction {
         }
     }
 
-    async fn data_bytes(&mut self, object: ObjectId, shift: BlockShift, range: Range<u64>) -> FsResult<u64> {
+    pub(super) async fn data_bytes(
+        &mut self,
+        object: ObjectId,
+        shift: BlockShift,
+        range: Range<u64>,
+    ) -> FsResult<u64> {
         let data = self.data_in(object, shift, range).await?;
         Ok(data.iter().map(|part| part.end - part.start).sum())
     }

@@ -1,0 +1,246 @@
+//! Block versions that several blocks refer to: how many do, and what is left when the last one lets go.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use ids::{BlockIndex, ObjectId, Version};
+use seal::BlockIdentity;
+use upkeep::BlockVersion;
+
+use crate::VolumeError;
+use crate::row::{
+    BlockEntry, CHUNK_BLOCKS, GarbageVersion, KeyRow, MAX_SHARES, Origin, Sealed, Share, ShareRow,
+};
+use crate::volume::Inner;
+
+/// Rows kept decoded at a time.
+const PAGES: usize = 64;
+
+/// What has been done to shares in a transaction. [`ShareBook::finish`] turns it into rows.
+pub(crate) struct ShareBook<'a> {
+    volume: &'a Inner,
+    pages: BTreeMap<(ObjectId, u64), Page>,
+    garbage: BTreeMap<ObjectId, Garbage>,
+}
+
+struct Page {
+    row: Option<ShareRow>,
+    changed: bool,
+}
+
+/// What nobody refers to any more, of one file, which may be gone.
+struct Garbage {
+    policy: u32,
+    key: KeyRow,
+    versions: Vec<GarbageVersion>,
+}
+
+/// What became of a version that a block does not refer to any more.
+#[must_use]
+pub(crate) enum Released {
+    /// Others refer to it.
+    Kept,
+    /// It was never shared, or is not any more: the caller puts it into the garbage.
+    Own(GarbageVersion),
+    /// This was the last one; the book puts it into the garbage.
+    Last(Origin),
+}
+
+/// The file that a block belongs to.
+pub(crate) struct Owner<'a> {
+    pub policy: u32,
+    pub key: &'a KeyRow,
+}
+
+/// Place in a row of shares.
+fn place(Origin { block, version, .. }: Origin) -> (u64, Version) {
+    (block.0 % CHUNK_BLOCKS, version)
+}
+
+impl<'a> ShareBook<'a> {
+    pub fn new(volume: &'a Inner) -> ShareBook<'a> {
+        ShareBook { volume, pages: BTreeMap::new(), garbage: BTreeMap::new() }
+    }
+
+    /// The row of an origin. It is read also when there is none: whoever makes the first share of a version meets everybody
+    /// who takes the version for his own.
+    async fn page(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        Origin { object, block, .. }: Origin,
+    ) -> Result<&mut Page, VolumeError> {
+        if self.pages.len() >= PAGES && !self.pages.contains_key(&(object, block.0 / CHUNK_BLOCKS)) {
+            self.write(transaction);
+        }
+        match self.pages.entry((object, block.0 / CHUNK_BLOCKS)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                let row = transaction.get(&self.volume.keys.shares(object, block)).await?;
+                let row = row.map(|row| ShareRow::decode(&row)).transpose();
+                let row = row.map_err(self.volume.damaged("the shared blocks of object", object))?;
+                Ok(vacant.insert(Page { row, changed: false }))
+            }
+        }
+    }
+
+    /// Whether others refer to the version of its own that a block has or had.
+    pub async fn is_shared(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<bool, VolumeError> {
+        let page = self.page(transaction, origin).await?;
+        Ok(page.row.as_ref().is_some_and(|row| row.shares.contains_key(&place(origin))))
+    }
+
+    /// Whether there is room for all blocks of a chunk of `object` that are not shared yet.
+    pub async fn reserve(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        chunk: u64,
+    ) -> Result<(), VolumeError> {
+        let block = BlockIndex(chunk * CHUNK_BLOCKS);
+        let page = self.page(transaction, Origin { object, block, version: Version::NONE }).await?;
+        match &page.row {
+            Some(row) if row.shares.len() + CHUNK_BLOCKS as usize > MAX_SHARES => {
+                Err(VolumeError::TooManyShares { object })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the books know of a version that some block has taken over.
+    pub async fn require(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<(), VolumeError> {
+        if self.is_shared(transaction, origin).await? { Ok(()) } else { Err(lost(origin)) }
+    }
+
+    /// One more block holds what is stored as `sealed`, which some block holds: that it was stored for, of the file `own`,
+    /// or one that has taken it over. After [`ShareBook::reserve`] if it is the former.
+    pub async fn take(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        Sealed { origin, creator, seal }: Sealed,
+        own: Option<Owner<'_>>,
+    ) -> Result<(), VolumeError> {
+        let page = self.page(transaction, origin).await?;
+        let row = match (&mut page.row, &own) {
+            (Some(row), _) => row,
+            (none, Some(owner)) => none.insert(ShareRow::new(owner.policy, owner.key.clone())),
+            (None, None) => return Err(lost(origin)),
+        };
+        match row.shares.entry(place(origin)) {
+            Entry::Occupied(mut known) => {
+                let share = known.get_mut();
+                if (share.creator, share.seal, share.own) != (creator, seal, own.is_some() || share.own) {
+                    return Err(lost(origin));
+                }
+                share.clones += 1;
+            }
+            Entry::Vacant(_) if own.is_none() => return Err(lost(origin)),
+            Entry::Vacant(vacant) => drop(vacant.insert(Share { creator, seal, own: true, clones: 1 })),
+        }
+        page.changed = true;
+        Ok(())
+    }
+
+    /// `block` of `object` does not hold what `entry` says any more.
+    pub async fn release(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        block: BlockIndex,
+        entry: BlockEntry,
+    ) -> Result<Released, VolumeError> {
+        let Sealed { origin, creator, seal } = entry.sealed(object, block);
+        let version = GarbageVersion { block: origin.block, version: origin.version, creator, seal };
+        let page = self.page(transaction, origin).await?;
+        let share = page.row.as_mut().and_then(|row| row.shares.get_mut(&place(origin)));
+        let Some(share) = share else {
+            if entry.origin.is_none() {
+                return Ok(Released::Own(version));
+            }
+            // Damage; what is not known to be garbage stays in the clouds.
+            tracing::error!(%object, %block, origin = %origin.object, "a shared block is not in the books; run `kurma meta check`");
+            return Ok(Released::Kept);
+        };
+        match entry.origin {
+            None => share.own = false,
+            Some(_) => share.clones -= 1,
+        }
+        let Share { own, clones, .. } = *share;
+        page.changed = true;
+        if clones > 0 {
+            return Ok(Released::Kept);
+        }
+        let Some(row) = &mut page.row else { return Ok(Released::Kept) };
+        row.shares.remove(&place(origin));
+        if own {
+            // The block that it was stored for has it for itself again.
+            return Ok(Released::Kept);
+        }
+        let (policy, key) = (row.policy, row.key.clone());
+        let garbage = Garbage { policy, key, versions: Vec::new() };
+        self.garbage.entry(origin.object).or_insert(garbage).versions.push(version);
+        Ok(Released::Last(origin))
+    }
+
+    /// Writes what has changed.
+    pub fn finish(mut self, transaction: &mut dyn meta::Transaction) {
+        self.write(transaction);
+        for (object, Garbage { policy, key, versions }) in self.garbage {
+            self.volume.put_garbage(transaction, object, policy, &key, versions);
+        }
+    }
+
+    fn write(&mut self, transaction: &mut dyn meta::Transaction) {
+        for ((object, chunk), Page { row, changed }) in std::mem::take(&mut self.pages) {
+            let key = self.volume.keys.shares(object, BlockIndex(chunk * CHUNK_BLOCKS));
+            match row {
+                _ if !changed => {}
+                Some(row) if !row.shares.is_empty() => transaction.put(key, row.encode()),
+                _ => transaction.delete(key),
+            }
+        }
+    }
+}
+
+/// A block refers to something that nobody else knows of.
+fn lost(Origin { object, block, version }: Origin) -> VolumeError {
+    VolumeError::Missing {
+        what: format!("the share of version {version} of block {block} of object {object}"),
+    }
+}
+
+impl Inner {
+    /// A version that is shared.
+    pub async fn shared_version(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<Option<BlockVersion>, VolumeError> {
+        let Some(row) = transaction.get(&self.keys.shares(origin.object, origin.block)).await? else {
+            return Ok(None);
+        };
+        let row =
+            ShareRow::decode(&row).map_err(self.damaged("the shared blocks of object", origin.object))?;
+        row.shares.get(&place(origin)).map(|share| self.version_of_share(&row, origin, share)).transpose()
+    }
+
+    pub fn version_of_share(
+        &self,
+        row: &ShareRow,
+        Origin { object, block, version }: Origin,
+        &Share { creator, seal, .. }: &Share,
+    ) -> Result<BlockVersion, VolumeError> {
+        let identity =
+            BlockIdentity { volume: self.id, object, block, version, creator, epoch: row.key.epoch };
+        let key = self.open_key(object, &row.key)?;
+        let placement = self.policy(row.policy)?.placement.clone().into();
+        Ok(BlockVersion { identity, key, placement, seal })
+    }
+}
