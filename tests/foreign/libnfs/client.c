@@ -4,6 +4,7 @@
 //   client PORT get REMOTE LOCAL       a tree out
 //   client PORT change SCRIPT REMOTE   what the script says
 //   client PORT clear REMOTE           everything in the folder, and the folder
+//   client PORT more REMOTE            what trees do not need, in a new folder
 //   client PORT share REMOTE           a new folder for everybody, made as the superuser
 //
 // REMOTE is a folder of the volume `home`, "/NAME".
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -265,10 +267,79 @@ static void change(const char *script, const char *remote)
     fclose(lines);
 }
 
+// ------------------------------------------------------------------------ more
+static void expect(int holds, const char *what)
+{
+    if (!holds)
+        fail("not as it should be: %s (%s)", what, nfs_get_error(nfs));
+}
+
+// What trees do not need; `other` is another client.
+static void more(struct nfs_context *other, const char *remote)
+{
+    must(nfs_mkdir2(nfs, remote, 0755), "mkdir", remote);
+    char *path = join(remote, "file"), *second = join(remote, "second");
+    struct nfsfh *file, *theirs;
+    struct nfs_stat_64 status;
+
+    must(nfs_create(nfs, path, O_RDWR | O_CREAT | O_EXCL, 0644, &file), "create", path);
+    write_all(file, path, 0, "0123456789", 10);
+    uint64_t at = 0;
+    must(nfs_lseek(nfs, file, -3, SEEK_END, &at), "seek", path);
+    expect(at == 7, "seek from the end");
+    expect(nfs_read(nfs, file, 10, piece) == 3 && memcmp(piece, "789", 3) == 0, "read from there");
+
+    // Locks. The other one cannot close its file any more: whoever locks counts wrongly from then on (../README.md).
+    must(nfs_open(other, path, O_RDWR, &theirs), "open", path);
+    struct nfs4_flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 5};
+    must(nfs_fcntl(other, theirs, NFS4_F_SETLK, &range), "lock", path);
+    must(nfs_lseek(nfs, file, 0, SEEK_SET, &at), "seek", path);
+    expect(nfs_lockf(nfs, file, NFS4_F_TEST, 1) != 0, "what is locked is said to be free");
+    range.l_type = F_UNLCK;
+    must(nfs_fcntl(other, theirs, NFS4_F_SETLK, &range), "unlock", path);
+    must(nfs_lockf(nfs, file, NFS4_F_TEST, 1), "ask for a lock of", path);
+
+    // Without a name it is still there for who has it open.
+    must(nfs_unlink(other, path), "remove", path);
+    expect(nfs_stat64(nfs, path, &status) == -ENOENT, "a removed file has a name");
+    expect(nfs_pread(nfs, file, 0, 10, piece) == 10 && memcmp(piece, "0123456789", 10) == 0, "removed while open");
+    must(nfs_close(nfs, file), "close", path);
+
+    must(nfs_create(nfs, second, O_WRONLY | O_CREAT, 0600, &file), "create", second);
+    must(nfs_close(nfs, file), "close", second);
+    for (int line = 0; line < 3; line++) {
+        must(nfs_open(nfs, second, O_WRONLY | O_APPEND, &file), "open", second);
+        must(nfs_write(nfs, file, 5, "line\n"), "append", second);
+        must(nfs_close(nfs, file), "close", second);
+    }
+    struct timeval times[2] = {{1000000000, 0}, {1234567890, 500000}};
+    must(nfs_utimes(nfs, second, times), "set times of", second);
+    must(nfs_stat64(nfs, second, &status), "stat", second);
+    expect(status.nfs_size == 15 && status.nfs_mtime == 1234567890 && status.nfs_atime == 1000000000, "size and times");
+    must(nfs_access(nfs, second, R_OK | W_OK), "access", second);
+    struct statvfs volume;
+    must(nfs_statvfs(nfs, remote, &volume), "statvfs", remote);
+    expect(volume.f_bsize > 0 && volume.f_blocks > 0 && volume.f_namemax == 255, "what the volume says of itself");
+    free(path), free(second);
+}
+
+// Another client than `nfs`, at the same address.
+static struct nfs_context *another(const char *address)
+{
+    struct nfs_context *other = nfs_init_context();
+    if (other == NULL)
+        fail("out of memory");
+    struct nfs_url *url = nfs_parse_url_dir(other, address);
+    nfs4_set_client_name(other, "the other one");
+    must(nfs_mount(other, url->server, url->path), "mount", address);
+    nfs_destroy_url(url);
+    return other;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 4)
-        fail("usage: client PORT put|get|change|clear|share ...");
+        fail("usage: client PORT put|get|change|clear|more|share ...");
     char *address;
     if (asprintf(&address, "nfs://127.0.0.1/home?version=4&nfsport=%s", argv[1]) < 0 || (nfs = nfs_init_context()) == NULL)
         fail("out of memory");
@@ -288,10 +359,14 @@ int main(int argc, char **argv)
         change(argv[3], argv[4]);
     else if (strcmp(argv[2], "clear") == 0 && argc == 4)
         clear(argv[3]);
-    else if (strcmp(argv[2], "share") == 0 && argc == 4)
+    else if (strcmp(argv[2], "more") == 0 && argc == 4) {
+        struct nfs_context *other = another(address);
+        more(other, argv[3]);
+        nfs_destroy_context(other);
+    } else if (strcmp(argv[2], "share") == 0 && argc == 4)
         must(nfs_mkdir2(nfs, argv[3], 0777), "mkdir", argv[3]);
     else
-        fail("usage: client PORT put|get|change|clear|share ...");
+        fail("usage: client PORT put|get|change|clear|more|share ...");
     must(nfs_umount(nfs), "unmount", address);
     nfs_destroy_url(url);
     nfs_destroy_context(nfs);

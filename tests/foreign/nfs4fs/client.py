@@ -4,6 +4,7 @@
     client.py PORT VERSION get REMOTE LOCAL       a tree out
     client.py PORT VERSION change SCRIPT REMOTE   what the script says
     client.py PORT VERSION clear REMOTE           everything in the folder, and the folder
+    client.py PORT VERSION more REMOTE            what trees do not need, in a new folder
 
 REMOTE is a folder of the volume `home`, "/NAME". Files are given to the package by the hundred, for that is what it is
 for: it puts many of them into one compound.
@@ -20,6 +21,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tree  # noqa: E402
 
 
+def expect(holds, what):
+    if not holds:
+        raise SystemExit(f"not as it should be: {what}")
+
+
 class Client:
     def __init__(self, port, version):
         self.fs = Nfs4FileSystem(
@@ -28,6 +34,8 @@ class Client:
             auth="auth_sys",
             minor_version={"4.1": 1, "4.2": 2}[version],
             request_timeout=60.0,
+            connection_pool_size=3,
+            read_all_max_total_bytes=64 << 20,
         )
 
     def chmod(self, path, mode):
@@ -104,6 +112,49 @@ class Client:
             case _:
                 raise ValueError(f"no such operation: {words}")
 
+    def more(self, remote):
+        """Many files in few compounds, copies by the server (4.2), pieces of files, transactions, several sessions at once."""
+        fs = self.fs
+        fs.mkdir(remote, create_parents=False)
+        many = {f"{remote}/file {number}": b"%d" % number * (number % 700) for number in range(2000)}
+        fs.pipe(many)
+        expect(fs.cat(list(many)) == many, "many files are not what was written")
+        sizes = {entry["name"].rsplit("/", 1)[1]: entry["size"] for entry in fs.ls(remote)}
+        expect(sizes == {path.rsplit("/", 1)[1]: len(data) for path, data in many.items()}, "the list of many files")
+
+        large = os.urandom(18_000_001)
+        fs.pipe_file(f"{remote}/large", large)
+        fs.copy(f"{remote}/large", f"{remote}/copy")
+        expect(fs.cat_file(f"{remote}/copy") == large, "a copy is not the same")
+        starts = [0, 1, 4095, 1 << 20, 17_999_999]
+        ends = [1, 4097, 4096, (3 << 20) + 1, 18_000_001]
+        pieces = fs.cat_ranges([f"{remote}/large"] * len(starts), starts, ends)
+        expect(pieces == [large[start:end] for start, end in zip(starts, ends)], "pieces of a file")
+        streamed = bytearray()
+        fs.read_stream_pipelined(f"{remote}/copy", lambda offset, data: streamed.extend(data), workers=3)
+        expect(streamed == large, "three sessions read something else")
+
+        with fs.open(f"{remote}/log", "wb") as file:
+            file.write(b"first")
+        with fs.open(f"{remote}/log", "ab") as file:
+            file.write(b", second")
+        expect(fs.cat_file(f"{remote}/log") == b"first, second", "what was appended")
+        try:
+            fs.pipe_file(f"{remote}/log", b"other", mode="create")
+        except FileExistsError:
+            pass
+        else:
+            raise SystemExit("an exclusive create of a file that exists")
+        with fs.transaction:
+            for name in ("one", "two"):
+                with fs.open(f"{remote}/{name}", "wb") as file:
+                    file.write(name.encode())
+            expect(not fs.exists(f"{remote}/one"), "a transaction is seen before its end")
+        expect(fs.cat([f"{remote}/one", f"{remote}/two"]) == {f"{remote}/one": b"one", f"{remote}/two": b"two"}, "transaction")
+        fs.rm(list(many))
+        left = sorted(entry["name"].rsplit("/", 1)[1] for entry in fs.ls(remote))
+        expect(left == ["copy", "large", "log", "one", "two"], f"what is left: {left}")
+
     def run(self, command):
         match command:
             case ["put", local, remote]:
@@ -114,6 +165,8 @@ class Client:
                 tree.change(script, lambda words: self.change(remote, words))
             case ["clear", remote]:
                 self.fs.rm(remote, recursive=True)
+            case ["more", remote]:
+                self.more(remote)
             case _:
                 raise SystemExit(__doc__)
         self.fs.close()

@@ -5,9 +5,12 @@
 //! nfs-rs-client PORT VERSION get REMOTE LOCAL       a tree out
 //! nfs-rs-client PORT VERSION change SCRIPT REMOTE   what the script says
 //! nfs-rs-client PORT VERSION clear REMOTE           everything in the folder, and the folder
+//! nfs-rs-client PORT VERSION more REMOTE            what trees do not need, in a new folder
 //! ```
 //!
 //! REMOTE is a folder of the volume `home`, `/NAME`.
+
+mod more;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -215,7 +218,7 @@ impl Client {
 
 async fn run(arguments: &[&str]) -> Result<()> {
     let [port, version, command @ ..] = arguments else {
-        return Err("usage: nfs-rs-client PORT VERSION put|get|change|clear ...".to_owned().into());
+        return Err("usage: nfs-rs-client PORT VERSION put|get|change|clear|more ...".to_owned().into());
     };
     let url = format!("nfs://127.0.0.1/home?version={version}&nfsport={port}&noresvport=true");
     let client = Client { mount: nfs_rs::parse_url_and_mount(&url).await.during("mount", &url)? };
@@ -233,6 +236,17 @@ async fn run(arguments: &[&str]) -> Result<()> {
             let folder = client.mount.lookup_path(remote).await.during("look up", remote)?;
             client.clear(folder.fh).await?;
             client.mount.rmdir_path(remote).await.during("rmdir", remote)?;
+        }
+        ["more", remote] => {
+            let (first, second) =
+                (&*client.mount, nfs_rs::parse_url_and_mount(&url).await.during("mount", &url)?);
+            first.mkdir_path(remote, 0o755).await.during("mkdir", remote)?;
+            more::locks(first, &*second, &format!("{remote}/locked")).await?;
+            more::removed_while_open(first, &*second, &format!("{remote}/removed")).await?;
+            if *version == "4.2" {
+                more::of_4_2(first, &format!("{remote}/sparse")).await?;
+            }
+            second.umount().await.during("unmount", &url)?;
         }
         _ => return Err(format!("no such command: {command:?}").into()),
     }
