@@ -3,6 +3,7 @@
 
 mod access;
 mod allocate;
+mod clone;
 pub(crate) mod close;
 mod commit;
 mod copy;
@@ -61,6 +62,10 @@ pub(crate) async fn execute(
         }
         NfsArgOp::BindConnToSession(args) => {
             NfsResOp::BindConnToSession(Outcome::Ok(session::bind_connection(cx, &args)?))
+        }
+        NfsArgOp::Clone(args) => {
+            clone::run(cx, &args).await?;
+            NfsResOp::Clone(NfsStatus::Ok)
         }
         NfsArgOp::Close(args) => NfsResOp::Close(Outcome::Ok(close::run(cx, &args)?)),
         NfsArgOp::Commit(args) => NfsResOp::Commit(Outcome::Ok(commit::run(cx, &args).await?)),

@@ -1,16 +1,21 @@
 //! COPY within this server (RFC 7862 §15.2).
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
-use file_system::{Authority, FileId, Mode, Transaction};
+use file_system::{Attributes, Authority, FileId, FsError, Mode, Position, Transaction};
 use nfs4::{CopyArgs, CopyOk, CopyRequirements, NfsStatus, StableHow, Verifier, WriteResponse};
 
 use super::sparse::{self, Target};
 use crate::compound::Compound;
 use crate::failure::Failure;
 
-/// Most data that one COPY moves: the client asks again for the rest, and neither memory nor a transaction grow with
+/// Most data that one COPY moves, apart from blocks that are shared: the client asks again for the rest, and neither memory nor a transaction grow with
 /// the file.
 const LIMIT: u64 = 4 << 20;
+
+/// Most blocks that one COPY shares: the transaction has a few bytes for each.
+const SHARED: u64 = 16 << 10;
 
 /// Most extents that one COPY looks at.
 const EXTENTS: usize = 256;
@@ -39,10 +44,17 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
     }
     cx.will_change(to.file.volume)?;
     cx.will_copy()?;
+    let overlap = (from == to.file).then_some(args.destination_offset);
+    let done = |count| CopyOk {
+        response: WriteResponse { callback_id: None, count, committed: StableHow::FileSync, verifier },
+        requirements: CopyRequirements { consecutive: true, synchronous: true },
+    };
     let parts = if from.volume == to.file.volume {
-        let overlap = from == to.file;
         let transaction = cx.transaction(from.volume).await?;
-        source.read(transaction, overlap.then_some(args.destination_offset)).await?
+        if let Some(count) = source.share(transaction, &to, args.destination_offset, overlap).await? {
+            return Ok(done(count));
+        }
+        source.read(transaction, overlap).await?
     } else {
         let file_system = cx.file_system(from.volume)?;
         let caller = cx.caller(from.volume)?;
@@ -51,11 +63,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
         source.read(&mut *transaction, None).await?
     };
     let transaction = cx.transaction(to.file.volume).await?;
-    let count = write(transaction, &to, args.destination_offset, parts).await?;
-    Ok(CopyOk {
-        response: WriteResponse { callback_id: None, count, committed: StableHow::FileSync, verifier },
-        requirements: CopyRequirements { consecutive: true, synchronous: true },
-    })
+    Ok(done(write(transaction, &to, args.destination_offset, parts).await?))
 }
 
 /// A part of what is copied.
@@ -64,7 +72,17 @@ enum Part {
     Hole(u64),
 }
 
+impl Part {
+    fn length(&self) -> u64 {
+        match self {
+            Part::Data(data) => data.len() as u64,
+            Part::Hole(length) => *length,
+        }
+    }
+}
+
 /// What is to be copied.
+#[derive(Clone, Copy)]
 struct Source {
     file: FileId,
     authority: Authority,
@@ -76,6 +94,102 @@ struct Source {
 }
 
 impl Source {
+    /// How many bytes that is. If they go to `destination` in the same file, the ranges must not overlap.
+    fn bytes(&self, attributes: &Attributes, destination: Option<u64>) -> Result<u64, Failure> {
+        sparse::require_regular(attributes)?;
+        let rest = attributes.size.checked_sub(self.offset).ok_or(NfsStatus::Inval)?;
+        let count = if self.count == 0 { rest } else { self.count };
+        if count > rest || destination.is_some_and(|to| to.abs_diff(self.offset) < count) {
+            return Err(NfsStatus::Inval.into());
+        }
+        Ok(count)
+    }
+
+    /// Shares the whole blocks of the range and moves the bytes before and behind them; how many bytes that is in all. `None`:
+    /// nothing was done, because no block can be shared, or not now.
+    async fn share(
+        &self,
+        transaction: &mut dyn Transaction,
+        to: &Target,
+        offset: u64,
+        overlap: Option<u64>,
+    ) -> Result<Option<u64>, Failure> {
+        let attributes = transaction.attributes(self.file).await?;
+        let count = self.bytes(&attributes, overlap)?;
+        let unit = transaction.clone_unit(self.file).await?;
+        let same = transaction.clone_unit(to.file).await? == unit;
+        let end = offset.checked_add(count).ok_or(NfsStatus::Fbig)?;
+        let is_end = self.offset + count == attributes.size && end >= to.attributes.size;
+        let stop = self.offset + count;
+        let (first, last) =
+            (self.offset.next_multiple_of(unit), if is_end { stop } else { stop - stop % unit });
+        let head = first - self.offset;
+        if !same || self.offset % unit != offset % unit || first >= last || head > self.limit {
+            return Ok(None);
+        }
+        let last = self.reach(transaction, first..last, unit).await?;
+        if first >= last {
+            return Ok(None);
+        }
+        let (done, tail) = (last - self.offset, stop - last);
+        let tail = Some(tail).filter(|tail| head + tail <= self.limit).unwrap_or(0);
+        // Both before anything is changed: what fails then has to change nothing.
+        let Some(before) = self.edge(transaction, self.offset, head).await? else { return Ok(None) };
+        let Some(behind) = self.edge(transaction, last, tail).await? else { return Ok(None) };
+        write(transaction, to, offset, before).await?;
+        let from = Position { file: self.file, offset: first, authority: self.authority };
+        let place = Position { file: to.file, offset: offset + head, authority: to.authority };
+        match transaction.clone_range(from, place, last - first, false).await {
+            Ok(()) if tail > transaction.room() => Ok(Some(done)),
+            Ok(()) => match write(transaction, to, offset + done, behind).await {
+                Ok(_) => Ok(Some(done + tail)),
+                Err(Failure::Conflict) => Err(Failure::Conflict),
+                // Left to the client's next request, as what follows.
+                Err(_) => Ok(Some(done)),
+            },
+            Err(FsError::Conflict) => Err(Failure::Conflict),
+            Err(_) if head > 0 => Ok(Some(head)),
+            Err(FsError::InvalidArgument | FsError::NoSpace | FsError::Unavailable(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The end of what one request shares of `range`: holes do not count.
+    async fn reach(
+        &self,
+        transaction: &mut dyn Transaction,
+        range: Range<u64>,
+        unit: u64,
+    ) -> Result<u64, Failure> {
+        let (mut at, mut left) = (range.start, SHARED * unit);
+        for extent in transaction.extents(self.file, range.clone(), EXTENTS, self.authority).await? {
+            let length = extent.range.end - extent.range.start;
+            let shared = if extent.is_hole { length } else { length.min(left) };
+            at += shared;
+            if !extent.is_hole {
+                left -= shared;
+            }
+            if shared < length {
+                break;
+            }
+        }
+        Ok(if at >= range.end { range.end } else { at - at % unit })
+    }
+
+    /// `length` bytes from `offset` on; `None` if they are in too many parts.
+    async fn edge(
+        &self,
+        transaction: &mut dyn Transaction,
+        offset: u64,
+        length: u64,
+    ) -> Result<Option<Vec<Part>>, Failure> {
+        if length == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        let parts = Source { offset, count: length, ..*self }.read(transaction, None).await?;
+        Ok((parts.iter().map(Part::length).sum::<u64>() == length).then_some(parts))
+    }
+
     /// Reads it, from the first byte on. If it goes to `destination` in the same file, the ranges must not overlap.
     async fn read(
         &self,
@@ -83,12 +197,7 @@ impl Source {
         destination: Option<u64>,
     ) -> Result<Vec<Part>, Failure> {
         let attributes = transaction.attributes(self.file).await?;
-        sparse::require_regular(&attributes)?;
-        let rest = attributes.size.checked_sub(self.offset).ok_or(NfsStatus::Inval)?;
-        let count = if self.count == 0 { rest } else { self.count };
-        if count > rest || destination.is_some_and(|to| to.abs_diff(self.offset) < count) {
-            return Err(NfsStatus::Inval.into());
-        }
+        let count = self.bytes(&attributes, destination)?;
         let range = self.offset..self.offset + count;
         let extents = transaction.extents(self.file, range, EXTENTS, self.authority).await?;
         let (mut parts, mut left) = (Vec::new(), self.limit);
@@ -139,11 +248,7 @@ async fn write(
 ) -> Result<u64, Failure> {
     let mut at = offset;
     for part in parts {
-        let length = match &part {
-            Part::Data(data) => data.len() as u64,
-            Part::Hole(length) => *length,
-        };
-        let end = at.checked_add(length).ok_or(NfsStatus::Fbig)?;
+        let end = at.checked_add(part.length()).ok_or(NfsStatus::Fbig)?;
         match part {
             Part::Data(data) => transaction.write(to.file, at, data, to.authority).await?,
             Part::Hole(length) => {

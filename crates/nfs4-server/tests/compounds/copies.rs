@@ -96,14 +96,22 @@ async fn what_is_large_is_copied_in_pieces() {
     }
     let (mut done, mut pieces) = (0, 0);
     while done < 12 * MIB {
-        let args = arguments(&from, &to, done, done, 12 * MIB - done);
+        // Not in step with blocks, so that none can be shared.
+        let args = arguments(&from, &to, done, done + 1, 12 * MIB - done);
         let count = copy(&session, &from, &to, args).await.unwrap().response.count;
         assert!(count > 0);
         done += count;
         pieces += 1;
     }
     assert_eq!(pieces, 3);
-    assert!(content(&session, &to).await == content(&session, &from).await);
+    assert!(content(&session, &to).await[1..] == content(&session, &from).await);
+    // In step, with one block that is not whole at each end.
+    let args = arguments(&from, &to, 5, MIB + 5, 12 * MIB - 10);
+    assert_eq!(copy(&session, &from, &to, args).await.unwrap().response.count, 12 * MIB - 10);
+    let (source, target) = (content(&session, &from).await, content(&session, &to).await);
+    assert!(target[MIB as usize + 5..][..12 * MIB as usize - 10] == source[5..][..12 * MIB as usize - 10]);
+    assert_eq!((target[1], target[MIB as usize + 4]), (source[0], source[MIB as usize + 3]));
+    assert_eq!(target.len() as u64, 13 * MIB - 5);
     running.stop().await;
 }
 
@@ -221,23 +229,72 @@ async fn one_copy_too_many_comes_again_and_none_is_counted_twice() {
     }
 }
 
+async fn clone(
+    session: &Session,
+    from: &OpenFile,
+    to: &OpenFile,
+    (source, destination, count): (u64, u64, u64),
+) -> NfsStatus {
+    let args = CloneArgs {
+        source_state_id: from.state_id,
+        destination_state_id: to.state_id,
+        source_offset: source,
+        destination_offset: destination,
+        count,
+    };
+    let operations =
+        [put_handle(&from.handle), NfsArgOp::SaveFh, put_handle(&to.handle), NfsArgOp::Clone(args)];
+    outcome(session, &operations).await.0
+}
+
 #[tokio::test]
-async fn clones_are_not_faked() {
+async fn a_clone_is_the_content_of_its_source() {
+    // RFC 7862 §15.13
     let world = World::new().await;
     let running = world.start().await;
     let session = running.client("a").await;
     let root = home(&session).await;
+    let unit = session.attributes(&root, Bitmap::EMPTY.with(Attribute::CloneBlksize)).await.unwrap();
+    let unit = u64::from(unit.clone_blksize.unwrap());
     let from = session.create(&root, "from", 0o644).await.unwrap();
     let to = session.create(&root, "to", 0o644).await.unwrap();
-    let args = CloneArgs {
-        source_state_id: from.state_id,
-        destination_state_id: to.state_id,
-        source_offset: 0,
-        destination_offset: 0,
-        count: 0,
-    };
-    let mut operations = request(&from, &to, arguments(&from, &to, 0, 0, 0));
-    operations[3] = NfsArgOp::Clone(args);
-    assert_eq!(outcome(&session, &operations).await, (NfsStatus::NotSupp, 4));
+    let data: Vec<u8> = (0..2 * unit + 7).map(|at| (at / unit) as u8 + 1).collect();
+    session.write(&from, 0, StableHow::FileSync, data.clone().into()).await.unwrap();
+    assert_eq!(clone(&session, &from, &to, (0, 0, 0)).await, NfsStatus::Ok);
+    assert!(content(&session, &to).await == data);
+    assert_eq!(clone(&session, &from, &to, (0, unit, unit)).await, NfsStatus::Ok);
+    session.write(&from, 0, StableHow::FileSync, Bytes::from_static(b"later")).await.unwrap();
+    let expected = [&data[..unit as usize], &data[..unit as usize], &data[2 * unit as usize..]].concat();
+    assert!(content(&session, &to).await == expected);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_cloned_is_refused_and_changes_nothing() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let (root, other) = (home(&session).await, session.lookup(&["other"]).await.unwrap());
+    let from = session.create(&root, "from", 0o644).await.unwrap();
+    let to = session.create(&root, "to", 0o644).await.unwrap();
+    let far = session.create(&other, "far", 0o644).await.unwrap();
+    session.write(&from, 0, StableHow::FileSync, vec![1; 2 * MIB as usize].into()).await.unwrap();
+    let read = session.open(&root, "to", share_access::READ, OpenHow::NoCreate, owner("r")).await.unwrap();
+    let directory = OpenFile { handle: root.clone(), ..to.clone() };
+    for (source, destination, range, status) in [
+        (&from, &to, (1, 0, 0), NfsStatus::Inval),
+        (&from, &to, (0, 1, 0), NfsStatus::Inval),
+        (&from, &to, (0, 0, 7), NfsStatus::Inval),
+        (&from, &to, (0, 0, 3 * MIB), NfsStatus::Inval),
+        (&from, &to, (3 * MIB, 0, 0), NfsStatus::Inval),
+        (&from, &from, (0, MIB, 0), NfsStatus::Inval),
+        (&from, &read, (0, 0, 0), NfsStatus::OpenMode),
+        (&from, &directory, (0, 0, 0), NfsStatus::WrongType),
+        (&directory, &to, (0, 0, 0), NfsStatus::WrongType),
+        (&from, &far, (0, 0, 0), NfsStatus::Xdev),
+    ] {
+        assert_eq!(clone(&session, source, destination, range).await, status, "{range:?}");
+    }
+    assert_eq!(size(&session, &to).await, 0);
     running.stop().await;
 }
