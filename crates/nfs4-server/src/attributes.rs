@@ -3,6 +3,7 @@
 mod acl;
 mod describe;
 mod of_handle;
+mod open_arguments;
 mod pseudo_root;
 mod server;
 mod set;

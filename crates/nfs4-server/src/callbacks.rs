@@ -1,16 +1,19 @@
 //! Calling clients back (RFC 8881 §20): what the state machine has to tell, over the connections of the clients.
 
+mod holder;
+
 use std::time::Duration;
 
+use nfs4::bits::recall_any;
 use nfs4::{
-    CbCompoundArgs, CbCompoundRes, CbRecallArgs, CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, Outcome,
-    ReferringCall, ReferringCallList, Utf8String,
+    Attribute, Bitmap, CbCompoundArgs, CbCompoundRes, CbGetAttrArgs, CbRecallAnyArgs, CbRecallArgs,
+    CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, Outcome, ReferringCall, ReferringCallList, Utf8String,
 };
 use onc_rpc::{Peer, Procedure};
 
 use crate::file_handle::Handle;
 use crate::shared::Shared;
-use crate::state::{CallbackEnd, Notice, OutgoingCallback, Probe};
+use crate::state::{CallbackEnd, HolderSays, Notice, OutgoingCallback, Probe};
 
 /// How long a client has to answer, before its connection is taken for lost to callbacks.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,17 +24,26 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends one callback over `peer`, `None` if that is gone already, and tells the state what became of it.
 pub(crate) async fn send(server: &Shared, peer: Option<Peer>, callback: OutgoingCallback) {
-    let end = match peer {
+    let (end, says) = match peer {
         Some(peer) => call(server, &peer, &callback).await,
-        None => CallbackEnd::Lost,
+        None => (CallbackEnd::Lost, None),
     };
+    if let Notice::Ask { id, number, .. } = &callback.notice
+        && says.is_none()
+        && end != CallbackEnd::Refused(NfsStatus::Delay)
+    {
+        server.state.lock().not_answered(&id.other, *number);
+    }
     server.metrics.callback(matches!(callback.notice, Notice::Recall { .. }), &end);
     if !matches!(end, CallbackEnd::Answered(NfsStatus::Ok) | CallbackEnd::Lost) {
         tracing::debug!(?end, session = ?callback.session, "callback not done");
         let pause = FIRST_PAUSE * (1 << callback.attempts.min(7));
         server.environment.clock.sleep(pause.min(LONGEST_PAUSE)).await;
     }
-    server.state.lock().end_callback(callback.session, callback.connection, end);
+    server.state.lock().end_callback(&callback, end);
+    if let (Notice::Ask { id, file, number }, Some(says)) = (callback.notice, says) {
+        holder::said(server, id.other, file, number, says).await;
+    }
 }
 
 /// Sends CB_NULL over `peer`, and tells the state whether the client took it. Nothing is found out if `peer` is gone
@@ -50,7 +62,11 @@ pub(crate) async fn probe(server: &Shared, peer: Option<Peer>, probe: Probe) {
 }
 
 /// What became of a callback, and what the client says if it was asked something.
-async fn call(server: &Shared, peer: &Peer, callback: &OutgoingCallback) -> CallbackEnd {
+async fn call(
+    server: &Shared,
+    peer: &Peer,
+    callback: &OutgoingCallback,
+) -> (CallbackEnd, Option<HolderSays>) {
     let procedure = Procedure {
         program: callback.program,
         version: nfs4::CALLBACK_VERSION,
@@ -59,12 +75,12 @@ async fn call(server: &Shared, peer: &Peer, callback: &OutgoingCallback) -> Call
     let body = xdr::to_bytes(&compound(server, callback));
     match peer.call(procedure, &callback.credential, vec![body], PATIENCE).await {
         Ok(reply) => match xdr::from_bytes::<CbCompoundRes>(reply) {
-            Ok(reply) => judge(&reply),
-            Err(_) => CallbackEnd::Refused(NfsStatus::BadXdr),
+            Ok(reply) => (judge(&reply), holder::says(&reply)),
+            Err(_) => (CallbackEnd::Refused(NfsStatus::BadXdr), None),
         },
         Err(error) => {
             tracing::debug!(%error, client = %peer.address(), "client cannot be called back on this connection");
-            CallbackEnd::Lost
+            (CallbackEnd::Lost, None)
         }
     }
 }
@@ -77,8 +93,8 @@ fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
     let sequence = CbSequenceArgs {
         session: callback.session,
         sequence_id: callback.sequence,
-        slot: 0,
-        highest_slot: 0,
+        slot: callback.slot,
+        highest_slot: callback.highest_slot,
         cache_this: false,
         referring_call_lists: referring.into_iter().collect(),
     };
@@ -87,6 +103,14 @@ fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
             state_id: *id,
             truncate: false,
             file_handle: server.handles.seal(Handle::File(*file)),
+        }),
+        Notice::RecallAny { keep } => NfsCbArgOp::RecallAny(CbRecallAnyArgs {
+            objects_to_keep: *keep,
+            type_mask: Bitmap::of(&[recall_any::READ_DELEGATIONS, recall_any::WRITE_DELEGATIONS]),
+        }),
+        Notice::Ask { file, .. } => NfsCbArgOp::GetAttr(CbGetAttrArgs {
+            file_handle: server.handles.seal(Handle::File(*file)),
+            request: Attribute::set(&[Attribute::Change, Attribute::Size]),
         }),
     };
     CbCompoundArgs {

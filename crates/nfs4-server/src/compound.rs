@@ -11,6 +11,7 @@ use ids::VolumeId;
 use nfs4::{ClientId, NfsStatus, SessionId, StateId};
 use onc_rpc::ConnectionId;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::SemaphorePermit;
 
@@ -24,7 +25,7 @@ use crate::file_handle::Handle;
 use crate::minor0;
 use crate::refusals::Refused;
 use crate::shared::Shared;
-use crate::state::{IoGrant, RequestId, UndoLog};
+use crate::state::{IoGrant, Question, RequestId, UndoLog};
 use changing::Changing;
 use commit::Changes;
 
@@ -73,6 +74,8 @@ pub(crate) struct Compound<'a> {
     changing: Changing<'a>,
     /// Whether delegations in the way are not waited for any more.
     impatient: bool,
+    /// Questions to the holders of delegations that were waited for.
+    asked: Vec<Question>,
     /// Leave to copy, until the transaction ends.
     copying: Option<SemaphorePermit<'a>>,
     /// Bytes that the reply may still grow by, this operation's number and status included.
@@ -107,6 +110,7 @@ impl<'a> Compound<'a> {
             changes: Changes::None,
             changing: Changing::new(server),
             impatient: false,
+            asked: Vec::new(),
             copying: None,
             room: 0,
             too_big: NfsStatus::RepTooBig,
@@ -200,12 +204,14 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`. Whoever writes without
+    /// What the state id `id` entitles to when reading (`write`: writing or cutting) `file`. Whoever reads or writes without
     /// having it open has delegations recalled.
     pub fn authority(&mut self, id: StateId, file: FileId, write: bool) -> Result<Authority, Failure> {
         let authority = self.granted(id, file, write)?;
-        if write && authority == Authority::Checked {
-            self.yield_delegations(file)?;
+        match (authority, write) {
+            (Authority::Checked, true) => self.yield_delegations(file)?,
+            (Authority::Checked, false) => self.recall_writers(file)?,
+            (Authority::Opened, _) => {}
         }
         Ok(authority)
     }
@@ -216,7 +222,13 @@ impl<'a> Compound<'a> {
         }
         let client = self.client()?;
         let id = self.resolve_state_id(id)?;
-        let grant = self.server.with_state(|state, now| state.check_io(client, &id, file, write, now))?;
+        let grant = self.server.with_state(|state, now| {
+            let grant = state.check_io(client, &id, file, write, now)?;
+            if write {
+                state.sends(client, file, now);
+            }
+            Ok(grant)
+        })?;
         Ok(match grant {
             IoGrant::Anonymous => Authority::Checked,
             IoGrant::Opened => Authority::Opened,
@@ -320,6 +332,31 @@ impl<'a> Compound<'a> {
     pub fn yield_delegations(&mut self, file: FileId) -> Result<(), Failure> {
         let client = self.client().ok();
         self.changing.begin(client, file)
+    }
+
+    /// The operation reads `file`, or tests its locks, without having it open: delegations for writing of other clients are
+    /// recalled.
+    pub fn recall_writers(&self, file: FileId) -> Result<(), Failure> {
+        let client = self.client().ok();
+        self.server.with_state(|state, now| state.recall_writers(client, file, now))
+    }
+
+    /// The size of `file` as its holder says it, if another client holds a delegation for writing and has changed
+    /// something.
+    pub fn size_by_holder(&self, file: FileId) -> Result<Option<u64>, Failure> {
+        let client = self.client().ok();
+        self.server.with_state(|state, now| state.size_by_holder(client, file, &self.asked, now))
+    }
+
+    /// The sizes of all files that other clients hold delegations for writing of, as far as they have said them.
+    pub fn sizes_by_holders(&self) -> HashMap<FileId, u64> {
+        let client = self.client().ok();
+        self.server.state.lock().sizes_by_holders(client)
+    }
+
+    /// How often the compound has marked `file` as changing.
+    pub fn own_changes(&self, file: FileId) -> usize {
+        self.changing.count(file)
     }
 
     /// The operation closes `file`: what was written by the open is not visible before the commit.

@@ -3,7 +3,7 @@
 use file_system::{FileId, FsError};
 use nfs4::{ClientId, NfsStatus};
 
-use crate::state::Refusal;
+use crate::state::{Question, Refusal};
 
 /// Why an operation did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,12 @@ pub(crate) enum Failure {
     /// Delegations of this file are in the way, and were recalled: the compound has to be taken back, and run again
     /// when they are returned ([`crate::shared::Shared::returned`]).
     Recalled(FileId),
+    /// This client did not return a delegation for writing in time: the compound has to be taken back, the delegation
+    /// revoked ([`crate::shared::Shared::revoke_writer`]), the compound run again.
+    Overdue(ClientId),
+    /// The holder of a delegation was asked for what it has changed: the compound has to be taken back, and run again
+    /// when it has answered ([`crate::shared::Shared::answered`]).
+    Asked(Question),
 }
 
 impl From<NfsStatus> for Failure {
@@ -34,6 +40,8 @@ impl From<Refusal> for Failure {
             Refusal::Status(status) => Failure::Status(status),
             Refusal::Expired(client) => Failure::Expired(client),
             Refusal::Recalled(file) => Failure::Recalled(file),
+            Refusal::Overdue(client) => Failure::Overdue(client),
+            Refusal::Asked(question) => Failure::Asked(question),
         }
     }
 }

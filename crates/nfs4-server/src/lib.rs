@@ -2,7 +2,7 @@
 //!
 //! It speaks RFC 7530, RFC 8881 and RFC 7862 over one TCP port, exports any number of volumes under one pseudo root, and
 //! keeps the protocol's state: sessions with exactly-once semantics, opens with share reservations, byte-range
-//! locks, delegations for reading, leases, and reclaim after a restart. It knows nothing of disks or clouds: what it
+//! locks, delegations, leases, and reclaim after a restart. It knows nothing of disks or clouds: what it
 //! stores goes through the file system's transactions, and through [`ClientRecords`] for the list of clients that may
 //! reclaim.
 //!
@@ -63,8 +63,8 @@ pub use overview::{
     Access, ClientOverview, ClientPage, DelegationStanding, Held, HeldPage, Holding, LockedBytes, Origin,
     OwnerText, Standing,
 };
-pub use owner_names::{IdKind, NameMapping, NameService, NameServiceError};
 pub use refusals::RefusalCounts;
+pub use owner_names::{IdKind, NameMapping, NameService, NameServiceError};
 pub use security::{ExportSecurity, Flavor, TlsDemand};
 pub use server::Server;
 pub use state::{Census, Counts};

@@ -90,7 +90,7 @@ pub(crate) async fn execute(
         }
         NfsArgOp::ExchangeId(args) => NfsResOp::ExchangeId(Outcome::Ok(exchange_id::run(cx, &args)?)),
         NfsArgOp::FreeStateId(args) => {
-            state_id::free(cx, &args)?;
+            state_id::free(cx, &args).await?;
             NfsResOp::FreeStateId(NfsStatus::Ok)
         }
         NfsArgOp::GetAttr(args) => {
@@ -171,6 +171,9 @@ pub(crate) async fn execute(
             true => NfsResOp::Verify(NfsStatus::Ok),
             false => return Err(NfsStatus::NotSame.into()),
         },
+        NfsArgOp::WantDelegation(args) => {
+            NfsResOp::WantDelegation(Outcome::Ok(delegation::want(cx, &args).await?))
+        }
         NfsArgOp::Write(args) => NfsResOp::Write(Outcome::Ok(write::run(cx, args).await?)),
         NfsArgOp::Illegal => return Err(NfsStatus::OpIllegal.into()),
         // SEQUENCE is never inside; the others are optional, or of 4.0 (RFC 8881 §17, RFC 7862 §13).

@@ -16,12 +16,16 @@ use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
 use crate::owner_names::OwnerNames;
 use crate::refusals::Refusals;
-use crate::state::{Refusal, Signals, State};
+use crate::state::{Question, Refusal, Signals, State};
 use crate::{ClientRecords, Limits};
 
 /// How long a request waits for delegations that are in its way, before its client is told to come again: a client
 /// that is well returns them within milliseconds, and the one that waits asks again after a tenth of a second or more.
 const RETURN_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a request waits for what holders of delegations say, before those are taken for unable to: longer than for a
+/// return, because the delegation is recalled then.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One per server; requests hold it by reference.
 pub(crate) struct Shared {
@@ -47,6 +51,8 @@ pub(crate) struct Shared {
     /// Replies to clients of 4.0.
     pub duplicates: Duplicates,
 }
+
+const REVOKED: &str = "delegations were not returned for a whole lease and count no more";
 
 impl Shared {
     /// Monotonic time, as the state wants it.
@@ -80,16 +86,73 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for the return of the delegations of `file` that were recalled, for a short time and together with not too
-    /// many others; says whether they are gone. Never to be called with a transaction open.
-    pub async fn returned(&self, file: FileId) -> bool {
+    /// Revokes the delegations for writing that a client did not return in time, its durable record first: after a
+    /// restart it must not reclaim them. Never to be called with a transaction open.
+    pub async fn revoke_writer(&self, client: ClientId) -> Result<(), NfsStatus> {
+        let record = self.state.lock().record_of(client);
+        if let Some(owner) = &record {
+            self.records.remove(owner).await.map_err(records_failed)?;
+        }
+        let now = self.now();
+        let revoked = self.state.lock().revoke_writer(client, now);
+        match record {
+            // It returned them at the last moment.
+            Some(owner) if revoked == 0 => self.records.put(&owner).await.map_err(records_failed)?,
+            _ if revoked > 0 => tracing::warn!(revoked, "{REVOKED}"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Waits until all these questions have ended, together with not too many others; says whether they have. Those that
+    /// are not answered within a time count as ended. Never to be called with a transaction open.
+    pub async fn answered(&self, questions: &[Question]) -> bool {
+        if questions.is_empty() {
+            return true;
+        }
+        let Ok(_permit) = self.waiting_for_returns.try_acquire() else { return false };
+        let ended = async {
+            loop {
+                let mut answered = std::pin::pin!(self.signals.answered.notified());
+                answered.as_mut().enable();
+                let all = {
+                    let state = self.state.lock();
+                    questions.iter().all(|question| state.has_ended(question))
+                };
+                if all {
+                    return;
+                }
+                answered.await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ended => {}
+            () = self.environment.clock.sleep(ANSWER_PATIENCE) => {
+                let mut state = self.state.lock();
+                questions.iter().for_each(|question| state.not_answered(&question.delegation, question.number));
+            }
+        }
+        true
+    }
+
+    /// Waits for the return of the delegations of these files that were recalled, for a short time and together with not
+    /// too many others; says whether they are gone. Never to be called with a transaction open.
+    pub async fn returned(&self, files: &[FileId]) -> bool {
+        if files.is_empty() {
+            return true;
+        }
         let Ok(_permit) = self.waiting_for_returns.try_acquire() else { return false };
         self.metrics.wait_for_return();
         let gone = async {
             loop {
                 let mut returned = std::pin::pin!(self.signals.returned.notified());
                 returned.as_mut().enable();
-                if !self.state.lock().is_being_recalled(file) {
+                let recalled = {
+                    let state = self.state.lock();
+                    files.iter().any(|file| state.is_being_recalled(*file))
+                };
+                if !recalled {
                     return;
                 }
                 returned.await;
@@ -111,7 +174,11 @@ impl Shared {
             (state.late_reclaimers(now), state.overdue(now), state.revoke_overdue(now))
         };
         if revoked > 0 {
-            tracing::warn!(revoked, "delegations were not returned for a whole lease and count no more");
+            tracing::warn!(revoked, "{REVOKED}");
+        }
+        let writers = self.state.lock().overdue_writers(now);
+        for client in writers {
+            self.revoke_writer(client).await?;
         }
         if let Some(late) = late {
             for owner in &late {

@@ -5,6 +5,7 @@
 //! Whatever a compound changes here is written into an [`UndoLog`], so that the compound can be taken back and
 //! run again when its file-system transaction meets a conflict.
 
+mod asking;
 mod callback;
 mod client;
 mod create_session;
@@ -16,9 +17,9 @@ mod lock;
 mod minor0;
 mod open;
 mod overview;
-mod places;
 mod probe;
 mod range_lock;
+mod recall;
 mod sequence;
 mod session;
 mod slot_table;
@@ -34,10 +35,11 @@ use std::time::Duration;
 use file_system::FileId;
 use nfs4::{ClientId, NfsStatus, SessionId};
 
+pub(crate) use asking::{HolderSays, Question};
 pub(crate) use callback::{CallbackEnd, Notice, OutgoingCallback, RequestId, Signals};
 pub(crate) use client::Principal;
 pub(crate) use create_session::CreateSession;
-pub(crate) use delegation::Undelegated;
+pub(crate) use delegation::{DelegationRequest, Undelegated};
 pub(crate) use exchange_id::ExchangeId;
 pub(crate) use grace::Grace;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
@@ -54,11 +56,12 @@ pub(crate) use undo::UndoLog;
 use crate::limits::Limits;
 use callback::ToCall;
 use client::Client;
-use delegation::{Contended, Delegation};
+use delegation::Delegation;
 use lock::LockState;
 use open::Open;
 use probe::ToProbe;
 use range_lock::RangeLocks;
+use recall::Contended;
 use session::Session;
 
 /// Why something is not granted.
@@ -71,6 +74,11 @@ pub(crate) enum Refusal {
     Expired(ClientId),
     /// Delegations of this file are in the way, and were recalled: come again when they are returned.
     Recalled(FileId),
+    /// This client did not return a delegation for writing that is in the way in time: revoke it
+    /// ([`State::revoke_writer`], after its record is durably gone) and try again.
+    Overdue(ClientId),
+    /// The holder of a delegation was asked what it has changed: come again when the question has ended.
+    Asked(Question),
 }
 
 impl From<NfsStatus> for Refusal {
@@ -131,9 +139,13 @@ pub(crate) struct State {
     locked_ranges: usize,
     /// Delegations of all files together, revoked ones among them.
     delegations: usize,
-    /// Those that were recalled, longest ago first.
+    /// Those that were recalled, the one whose holder sent nothing for the longest time first.
     recalled: BTreeSet<(Duration, Other)>,
     contended: Contended,
+    /// Sizes of files that are delegated for writing, as their holders said them: those that have changed something.
+    sizes_said: HashMap<FileId, (ClientId, u64)>,
+    /// When delegations of all together were last asked back because there were too many.
+    crowded: Option<Duration>,
     to_call: ToCall,
     to_probe: ToProbe,
     /// Wakes who waits for the state.
@@ -162,6 +174,8 @@ impl State {
             delegations: 0,
             recalled: BTreeSet::new(),
             contended: Contended::default(),
+            sizes_said: HashMap::new(),
+            crowded: None,
             to_call: ToCall::default(),
             to_probe: ToProbe::default(),
             signals: Arc::default(),

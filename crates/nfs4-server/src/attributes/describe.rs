@@ -9,6 +9,7 @@ use nfs4::attribute::acl::{SUPPORT_ALLOW, SUPPORT_DENY};
 use nfs4::{Attribute, AttributeValues, Bitmap, FileType, FsCharset, Fsid, NfsTime, SpecData};
 
 use super::acl::{acl_of, to_acl, to_dacl};
+use super::open_arguments::OPEN_ARGUMENTS;
 use super::server::of_server;
 use super::{EXCLUSIVE_CREATE, supported};
 use crate::exports::Export;
@@ -47,7 +48,6 @@ impl<'a> Describer<'a> {
         let mut values = of_server(server);
         values.fsid = Some(fsid(root.volume));
         if let Some(space) = space {
-            values.clone_blksize = Some(space.clone_unit);
             values.files_avail = Some(space.free_files);
             values.files_free = Some(space.free_files);
             values.files_total = Some(space.total_files);
@@ -64,6 +64,9 @@ impl<'a> Describer<'a> {
         }
         if request.contains(Attribute::FsLocationsInfo) {
             values.fs_locations_info = Some(Box::new(fs_locations_info(&export.name, &[])));
+        }
+        if request.contains(Attribute::OpenArguments) {
+            values.open_arguments = Some(Box::new(OPEN_ARGUMENTS));
         }
         let acls = export.options.acls;
         if acls {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use file_system::{FileId, Transaction};
-use nfs4::{AttributeValues, Bitmap, NfsStatus};
+use nfs4::{Attribute, AttributeValues, Bitmap, FileType, NfsStatus};
 
 use super::{Describer, of_absent, of_pseudo_root, supported, wants_space};
 use crate::compound::Compound;
@@ -27,12 +27,24 @@ pub(crate) async fn of_current(cx: &mut Compound<'_>, request: Bitmap) -> Result
                 return of_absent(&export, request).ok_or(NfsStatus::Moved.into());
             }
             let transaction = cx.transaction(file.volume).await?;
-            of_file(server, &export, transaction, file, request).await?
+            let mut values = of_file(server, &export, transaction, file, request).await?;
+            if request.intersects(BY_HOLDER)
+                && values.r#type == Some(FileType::Regular)
+                && let Some(size) = cx.size_by_holder(file)?
+            {
+                values.size = Some(size);
+            }
+            values
         }
     };
     values.supported_attrs = Some(supported_by_current(cx)?);
     Ok(values)
 }
+
+/// What the holder of a delegation for writing has to be asked about (RFC 8881 §10.4.3). Once it says something new, all
+/// but the size is what the file system says.
+const BY_HOLDER: Bitmap =
+    Attribute::set(&[Attribute::Change, Attribute::Size, Attribute::TimeMetadata, Attribute::TimeModify]);
 
 /// `NFS4ERR_ATTRNOTSUPP` if one of the attributes is not supported by the object of the current filehandle.
 pub(crate) fn check_supported(cx: &Compound<'_>, attributes: Bitmap) -> Result<(), NfsStatus> {

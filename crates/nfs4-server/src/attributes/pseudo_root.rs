@@ -4,7 +4,8 @@ use nfs4::{
     Attribute, AttributeValues, Bitmap, FileType, FsLocations, FsLocationsInfo, Fsid, NfsStatus, SpecData,
 };
 
-use super::describe::{fsid, number, time};
+use super::describe::{fsid, time};
+use super::open_arguments::OPEN_ARGUMENTS;
 use super::server::of_server;
 use crate::exports::{Export, Exports, PSEUDO_ROOT_NUMBER};
 use crate::file_handle::Handle;
@@ -32,6 +33,7 @@ pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeVal
         files_free: Some(0),
         files_total: Some(exports.as_slice().len() as u64 + 1),
         mode: Some(0o555),
+        open_arguments: Some(Box::new(OPEN_ARGUMENTS)),
         numlinks: Some(exports.as_slice().len() as u32 + 2),
         quota_avail_hard: Some(0),
         quota_avail_soft: Some(0),

@@ -55,6 +55,7 @@ const SERVER: Bitmap = Attribute::set(&[
     Attribute::FsCharsetCap,
     Attribute::ChangeAttrType,
     Attribute::XattrSupport,
+    Attribute::OpenArguments,
 ]);
 
 /// Optional attributes of single objects.
@@ -77,7 +78,6 @@ const OBJECT: Bitmap = Attribute::set(&[
 
 /// Attributes that the volume has to be asked for.
 const SPACE: Bitmap = Attribute::set(&[
-    Attribute::CloneBlksize,
     Attribute::FilesAvail,
     Attribute::FilesFree,
     Attribute::FilesTotal,

@@ -35,6 +35,11 @@ impl<'a> Changing<'a> {
         }
     }
 
+    /// How often the file is marked.
+    pub fn count(&self, file: FileId) -> usize {
+        self.files.iter().filter(|(marked, _)| *marked == file).count()
+    }
+
     /// All of them are changed, or are not changed after all.
     pub fn end(&mut self) {
         if !self.files.is_empty() {

@@ -20,12 +20,13 @@ pub(super) fn room_needed(operation: OpCode) -> usize {
     const BITMAP: usize = 20;
     const STATE_ID: usize = 16;
     const HEAD: usize = 8;
-    // Kind, state id, whether it is recalled, and an entry for nobody.
-    const DELEGATION: usize = 4 + STATE_ID + 4 + 16;
+    // Kind, state id, whether it is recalled, how much may be kept, and an entry for nobody.
+    const DELEGATION: usize = 4 + STATE_ID + 4 + 12 + 16;
     // A conflicting lock with the longest owner.
     const DENIED: usize = 8 + 8 + 4 + 8 + 4 + nfs4::OPAQUE_LIMIT;
     match operation {
         OpCode::Open => HEAD + STATE_ID + CHANGE + 4 + BITMAP + DELEGATION,
+        OpCode::WantDelegation => HEAD + DELEGATION,
         OpCode::Close | OpCode::OpenConfirm | OpCode::OpenDowngrade | OpCode::Unlock => HEAD + STATE_ID,
         OpCode::SetClientId => HEAD + 16,
         OpCode::Lock => HEAD + DENIED,

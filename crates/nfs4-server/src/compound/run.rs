@@ -7,6 +7,7 @@ use xdr::Decoder;
 use super::reply::{ReplyBuffer, ReplyMark, room_needed};
 use super::{Compound, Place};
 use crate::failure::Failure;
+use crate::state::Question;
 use crate::{minor0, ops};
 
 /// How large the reply may become, and what to say when it would become larger.
@@ -46,8 +47,19 @@ enum Reason {
     Conflict,
     /// This expired client has to be forgotten first.
     Expired(ClientId),
-    /// Delegations of this file have to be returned first.
-    Recalled(FileId),
+    /// A delegation for writing of this client has to be revoked first.
+    Overdue(ClientId),
+    /// All this has to come first.
+    Awaited(Awaited),
+}
+
+/// What other clients have to do first.
+#[derive(Default)]
+struct Awaited {
+    /// Delegations of these files have to be returned.
+    returns: Vec<FileId>,
+    /// These questions have to be answered.
+    answers: Vec<Question>,
 }
 
 /// Expired clients that one compound may find in its way, as when all read what it wants to write.
@@ -92,9 +104,16 @@ impl Runner<'_, '_> {
                     evictions += 1;
                     evictions <= EVICTIONS && self.compound.server.evict(client).await.is_ok()
                 }
-                Reason::Recalled(file) => {
+                Reason::Overdue(client) => {
+                    evictions += 1;
+                    evictions <= EVICTIONS && self.compound.server.revoke_writer(client).await.is_ok()
+                }
+                Reason::Awaited(awaited) => {
                     returns += 1;
-                    let returned = returns <= RETURNS && self.compound.server.returned(file).await;
+                    let server = self.compound.server;
+                    let returned = returns <= RETURNS
+                        && server.answered(&awaited.answers).await
+                        && server.returned(&awaited.returns).await;
                     self.compound.impatient = !returned;
                     // In 4.0 its owner has to count what it is told.
                     returned
@@ -151,13 +170,21 @@ impl Runner<'_, '_> {
                 Err(Failure::Expired(client)) => {
                     return Err(Again { blame, reason: Reason::Expired(client) });
                 }
-                Err(Failure::Recalled(_)) if self.compound.impatient && !is_barrier => {
+                Err(Failure::Overdue(client)) => {
+                    return Err(Again { blame, reason: Reason::Overdue(client) });
+                }
+                Err(Failure::Recalled(_) | Failure::Asked(_)) if self.compound.impatient && !is_barrier => {
                     self.reply.truncate(mark);
                     self.reply.push_failure(operation, NfsStatus::Delay);
                     NfsStatus::Delay
                 }
-                Err(Failure::Recalled(file)) => {
-                    return Err(Again { blame, reason: Reason::Recalled(file) });
+                Err(failure @ (Failure::Recalled(_) | Failure::Asked(_))) => {
+                    let mut awaited = Awaited::default();
+                    self.note(failure, &mut awaited);
+                    if !is_barrier {
+                        self.look_ahead(mark, &mut awaited).await;
+                    }
+                    return Err(Again { blame, reason: Reason::Awaited(awaited) });
                 }
                 Err(Failure::OtherVolume) => {
                     self.commit(blame, first_change, checkpoint).await?;
@@ -189,6 +216,45 @@ impl Runner<'_, '_> {
         match first {
             Some(first) => self.commit(first, first_change, checkpoint).await,
             None => Ok(()),
+        }
+    }
+
+    /// Finds out what the operations behind one that has to wait would have to wait for, so that all of it is under way
+    /// at the same time. The compound is taken back anyway; how the operations end does not matter. Those that move
+    /// data or locks are left out.
+    async fn look_ahead(&mut self, mark: ReplyMark, awaited: &mut Awaited) {
+        loop {
+            self.index += 1;
+            self.reply.truncate(mark);
+            if self.index >= self.count {
+                return;
+            }
+            let (operation, argument) = self.decode();
+            let Ok(argument) = argument else { return };
+            if is_barrier(operation, self.compound.minor_version) {
+                return;
+            }
+            if !may_wait(operation) {
+                continue;
+            }
+            match self.step(operation, argument).await {
+                Err(Failure::Conflict | Failure::OtherVolume) => return,
+                Err(failure) => self.note(failure, awaited),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Notes what has to come first, if the failure is about that.
+    fn note(&mut self, failure: Failure, awaited: &mut Awaited) {
+        match failure {
+            Failure::Recalled(file) => awaited.returns.push(file),
+            Failure::Asked(question) => {
+                awaited.answers.push(question);
+                // Who asks the same again, later in the compound, means this answer.
+                self.compound.asked.push(question);
+            }
+            _ => {}
         }
     }
 
@@ -264,6 +330,28 @@ impl Runner<'_, '_> {
         self.compound.current = checkpoint.current;
         self.compound.saved = checkpoint.saved;
     }
+}
+
+/// Operations that may have to wait for other clients, and those that say on what. See [`Runner::look_ahead`].
+fn may_wait(operation: OpCode) -> bool {
+    matches!(
+        operation,
+        OpCode::PutFh
+            | OpCode::PutRootFh
+            | OpCode::PutPubFh
+            | OpCode::SaveFh
+            | OpCode::RestoreFh
+            | OpCode::Lookup
+            | OpCode::LookupParent
+            | OpCode::GetAttr
+            | OpCode::Verify
+            | OpCode::Nverify
+            | OpCode::Open
+            | OpCode::SetAttr
+            | OpCode::Link
+            | OpCode::Remove
+            | OpCode::Rename
+    )
 }
 
 /// Operations that change the state in ways that are not taken back: what was done before is committed first.

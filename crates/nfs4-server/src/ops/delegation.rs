@@ -1,74 +1,190 @@
-//! Delegations: with OPEN, and DELEGRETURN (RFC 8881 §10.4, §18.16, §18.6).
+//! Delegations: with OPEN, WANT_DELEGATION and DELEGRETURN (RFC 8881 §10.4, §18.16, §18.49, §18.6).
 
-use file_system::{FileId, FileKind, FsError, Name};
+use file_system::{Access, Attributes, FileId, FileKind, FsError, Name, permitted};
 use nfs4::bits::share_access;
 use nfs4::{
-    Ace, DelegReturnArgs, DelegationType, NfsStatus, NoDelegation, OpenArgs, OpenClaim, OpenDelegation,
-    ReadDelegation, StateId, Utf8String,
+    Ace, DelegReturnArgs, DelegationClaim, DelegationType, NfsStatus, NoDelegation, OpenArgs, OpenClaim,
+    OpenDelegation, ReadDelegation, SpaceLimit, StateId, Utf8String, WantDelegationArgs, WriteDelegation,
 };
 
 use crate::compound::Compound;
 use crate::failure::Failure;
-use crate::state::Undelegated;
+use crate::file_handle::Handle;
+use crate::state::{DelegationRequest, RequestId, Undelegated};
+
+/// Files up to this size need not be sent at CLOSE by who has them delegated for writing (RFC 8881 §10.4.1). Room is no
+/// reason for a limit, as a volume has no end; but a recall should be over long before the lease is, and until then
+/// others wait.
+const KEPT_AT_CLOSE: u64 = 64 << 20;
 
 /// What comes with an OPEN that succeeded.
 pub(super) fn with_open(
     cx: &mut Compound<'_>,
     args: &OpenArgs,
-    file: FileId,
+    attributes: &Attributes,
 ) -> Result<OpenDelegation, NfsStatus> {
     if cx.minor_version == 0 {
         return Ok(OpenDelegation::None);
     }
     match args.claim {
-        OpenClaim::Null(_) | OpenClaim::FileHandle => delegate(cx, args.share_access, file),
-        OpenClaim::Previous(DelegationType::Read) => {
-            let client = cx.client()?;
-            let now = cx.server.now();
-            let undo = &mut cx.undo;
-            let reclaimed = cx.server.state.lock().reclaim_delegation(client, file, now, undo);
-            Ok(reclaimed.map_or(OpenDelegation::None, |id| read(id, true)))
-        }
-        // Files are not delegated for writing.
+        OpenClaim::Null(_) | OpenClaim::FileHandle => delegate(cx, args.share_access, attributes),
+        OpenClaim::Previous(kind) => Ok(reclaim(cx, kind, attributes)?.unwrap_or(OpenDelegation::None)),
         _ => Ok(OpenDelegation::None),
     }
 }
 
-/// Delegates for reading who opens for reading, unless he does not want that. A client that said what it wants is told
-/// why it does not get it (§18.16.3).
-fn delegate(cx: &mut Compound<'_>, access: u32, file: FileId) -> Result<OpenDelegation, NfsStatus> {
-    let session = cx.session()?;
-    let want = access & share_access::WANT_DELEG_MASK;
-    let refused = match want {
-        share_access::WANT_NO_DELEG => Some(NoDelegation::NOT_WANTED),
-        share_access::WANT_CANCEL => Some(NoDelegation::CANCELLED),
-        share_access::WANT_WRITE_DELEG => Some(NoDelegation::WRITE_NOT_SUPPORTED_FOR_TYPE),
-        _ if access & share_access::WRITE != 0 => Some(NoDelegation::Resource { will_signal: false }),
-        _ => None,
+/// WANT_DELEGATION: what OPEN would bring, without one. Nothing is pushed or signalled later.
+pub(super) async fn want(
+    cx: &mut Compound<'_>,
+    args: &WantDelegationArgs,
+) -> Result<OpenDelegation, Failure> {
+    let Handle::File(file) = cx.current()? else {
+        return Ok(OpenDelegation::NoneExt(NoDelegation::IS_DIRECTORY));
     };
-    let granted = match refused {
-        Some(why) => Err(why),
-        None => {
-            let now = cx.server.now();
-            let undo = &mut cx.undo;
-            let mut state = cx.server.state.lock();
-            state.delegate(session.client, file, Some(session.request), now, undo).map_err(|why| match why {
+    let client = cx.client()?;
+    if args.want & !KNOWN_WANTS != 0 {
+        return Err(NfsStatus::Inval.into());
+    }
+    let reclaim_kind = match args.claim {
+        DelegationClaim::FileHandle => None,
+        DelegationClaim::Previous(kind) => Some(kind),
+        DelegationClaim::DelegatePreviousFileHandle => return Err(NfsStatus::NotSupp.into()),
+    };
+    cx.server.state.lock().check_claim(client, reclaim_kind.is_some())?;
+    let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
+    match attributes.kind {
+        FileKind::Regular => {}
+        FileKind::Directory => return Ok(OpenDelegation::NoneExt(NoDelegation::IS_DIRECTORY)),
+        _ => return Ok(OpenDelegation::NoneExt(NoDelegation::NOT_SUPPORTED_FOR_TYPE)),
+    }
+    if let Some(kind) = reclaim_kind {
+        let resource = NoDelegation::Resource { will_signal: false };
+        return Ok(reclaim(cx, kind, &attributes)?.unwrap_or(OpenDelegation::NoneExt(resource)));
+    }
+    if args.want & share_access::WANT_DELEG_MASK == share_access::WANT_NO_PREFERENCE {
+        return Err(NfsStatus::Inval.into());
+    }
+    // Nobody has checked yet whether the caller may read it.
+    if !permitted(&attributes, &cx.caller(file.volume)?).contains(Access::READ) {
+        return Err(NfsStatus::Access.into());
+    }
+    Ok(delegate(cx, args.want, &attributes)?)
+}
+
+/// The bits that WANT_DELEGATION may have.
+const KNOWN_WANTS: u32 = share_access::WANT_DELEG_MASK
+    | share_access::WANT_SIGNAL_WHEN_AVAILABLE
+    | share_access::WANT_PUSH_WHEN_UNCONTENDED
+    | share_access::WANT_DELEG_TIMESTAMPS;
+
+/// Delegates what is opened, for as much as it is opened for, unless the client wants something else. A client that said
+/// what it wants is told why it does not get it (§18.16.3).
+fn delegate(
+    cx: &mut Compound<'_>,
+    access: u32,
+    attributes: &Attributes,
+) -> Result<OpenDelegation, NfsStatus> {
+    let session = cx.session()?;
+    let writes = access & share_access::WRITE != 0;
+    let resource = NoDelegation::Resource { will_signal: false };
+    let want = access & share_access::WANT_DELEG_MASK;
+    let wanted = match want {
+        share_access::WANT_NO_DELEG => Err(NoDelegation::NOT_WANTED),
+        share_access::WANT_CANCEL => Err(NoDelegation::CANCELLED),
+        share_access::WANT_READ_DELEG if writes => Err(resource),
+        share_access::WANT_READ_DELEG => Ok(false),
+        share_access::WANT_WRITE_DELEG => Ok(true),
+        _ => Ok(writes),
+    };
+    let granted = match wanted {
+        // A delegation for writing is a right to read and to write; nobody gets by it what he had not.
+        Ok(true) if !may_read_and_write(cx, attributes)? => Err(resource),
+        Ok(writing) => {
+            let request = request(cx, session.request, writing, attributes)?;
+            let file_system = cx.file_system(request.file.volume)?;
+            let (now, undo) = (cx.server.now(), &mut cx.undo);
+            let reference = || file_system.reference(request.file);
+            cx.server.state.lock().delegate(&request, reference, now, undo).map_err(|why| match why {
                 Undelegated::Contention => NoDelegation::Contention { will_push: false },
-                Undelegated::Resource => NoDelegation::Resource { will_signal: false },
+                Undelegated::Resource => resource,
+                Undelegated::Upgrade => NoDelegation::UPGRADE_NOT_SUPPORTED,
+                Undelegated::Downgrade => NoDelegation::DOWNGRADE_NOT_SUPPORTED,
             })
         }
+        Err(why) => Err(why),
     };
     Ok(match granted {
+        Ok(id) if wanted == Ok(true) => write(id, false),
         Ok(id) => read(id, false),
         Err(_) if want == share_access::WANT_NO_PREFERENCE => OpenDelegation::None,
         Err(why) => OpenDelegation::NoneExt(why),
     })
 }
 
+fn may_read_and_write(cx: &Compound<'_>, attributes: &Attributes) -> Result<bool, NfsStatus> {
+    let volume = attributes.file.volume;
+    let has = permitted(attributes, &cx.caller(volume)?);
+    let writable = cx.check_writable(volume).is_ok();
+    Ok(writable && has.contains(Access::READ) && has.contains(Access::WRITE))
+}
+
+/// What the client held before the restart, if it can have held it.
+fn reclaim(
+    cx: &mut Compound<'_>,
+    kind: DelegationType,
+    attributes: &Attributes,
+) -> Result<Option<OpenDelegation>, NfsStatus> {
+    let writing = match kind {
+        DelegationType::Read => false,
+        DelegationType::Write => true,
+        DelegationType::None | DelegationType::NoneExt => return Ok(None),
+    };
+    let session = cx.session()?;
+    let request = request(cx, session.request, writing, attributes)?;
+    let file_system = cx.file_system(request.file.volume)?;
+    let (now, undo) = (cx.server.now(), &mut cx.undo);
+    let reference = || file_system.reference(request.file);
+    let reclaimed = cx.server.state.lock().reclaim_delegation(&request, reference, now, undo);
+    Ok(reclaimed.map(|id| if writing { write(id, true) } else { read(id, true) }))
+}
+
+fn request(
+    cx: &Compound<'_>,
+    given_by: RequestId,
+    writing: bool,
+    attributes: &Attributes,
+) -> Result<DelegationRequest, NfsStatus> {
+    let file = attributes.file;
+    Ok(DelegationRequest {
+        client: cx.client()?,
+        file,
+        writing: writing.then_some(attributes.change),
+        given_by: Some(given_by),
+        own_changes: cx.own_changes(file),
+    })
+}
+
 /// Nobody is spared the ACCESS: the client knows its users, we know the file.
+fn nobody() -> Ace {
+    Ace { ace_type: 0, flags: 0, access_mask: 0, who: Utf8String::default() }
+}
+
 fn read(state_id: StateId, recall: bool) -> OpenDelegation {
-    let permissions = Ace { ace_type: 0, flags: 0, access_mask: 0, who: Utf8String::default() };
-    OpenDelegation::Read(ReadDelegation { state_id, recall, permissions })
+    OpenDelegation::Read(ReadDelegation { state_id, recall, permissions: nobody() })
+}
+
+fn write(state_id: StateId, recall: bool) -> OpenDelegation {
+    let space_limit = SpaceLimit::Size(KEPT_AT_CLOSE);
+    OpenDelegation::Write(WriteDelegation { state_id, recall, space_limit, permissions: nobody() })
+}
+
+/// The state id of a delegation that was given.
+pub(super) fn state_id(delegation: &OpenDelegation) -> Option<StateId> {
+    match delegation {
+        OpenDelegation::Read(read) => Some(read.state_id),
+        OpenDelegation::Write(write) => Some(write.state_id),
+        OpenDelegation::None | OpenDelegation::NoneExt(_) => None,
+    }
 }
 
 /// DELEGRETURN.

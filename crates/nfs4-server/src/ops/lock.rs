@@ -53,6 +53,8 @@ pub(super) async fn test(cx: &mut Compound<'_>, args: &LockTestArgs) -> Result<L
     let client = cx.client()?;
     let file = regular_file(cx).await?;
     let range = ByteRange::new(args.offset, args.length)?;
+    // Who has the file delegated for writing may keep its locks to itself (§10.4.2).
+    cx.recall_writers(file)?;
     let (owner, exclusive) = (&args.owner.owner, args.lock_type.is_write());
     let conflict =
         cx.server.with_state(|state, now| state.test_lock(client, owner, file, range, exclusive, now))?;

@@ -91,13 +91,25 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
         Err(_) if found.changed => return Err(Failure::Conflict),
         granted => granted?,
     };
-    let delegation = delegation::with_open(cx, args, file)?;
+    let delegation = delegation::with_open(cx, args, &found.attributes)?;
+    let mut flags = open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED;
+    let mut given = state_id;
     cx.set_current(Handle::File(file));
     cx.set_state_id(state_id);
+    if let Some(delegated) = delegation::state_id(&delegation)
+        && args.share_access & share_access::WANT_OPEN_XOR_DELEGATION != 0
+        && share.deny == 0
+        && !reclaim
+        && cx.server.state.lock().close_new(client, &state_id, &mut cx.undo)
+    {
+        flags |= open_result::NO_OPEN_STATE_ID;
+        given = StateId::ANONYMOUS;
+        cx.set_state_id(delegated);
+    }
     Ok(OpenOk {
-        state_id,
+        state_id: given,
         change_info: found.change,
-        flags: open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED,
+        flags,
         attributes_set: found.attributes_set,
         delegation,
     })
@@ -106,7 +118,10 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
 const KNOWN_SHARE_BITS: u32 = share_access::BOTH
     | share_access::WANT_DELEG_MASK
     | share_access::WANT_SIGNAL_WHEN_AVAILABLE
-    | share_access::WANT_PUSH_WHEN_UNCONTENDED;
+    | share_access::WANT_PUSH_WHEN_UNCONTENDED
+    // Delegated timestamps are not offered; a wish for them is none that has to be fulfilled.
+    | share_access::WANT_DELEG_TIMESTAMPS
+    | share_access::WANT_OPEN_XOR_DELEGATION;
 
 /// Nothing can be made in the pseudo root, and all that is there are directories.
 fn pseudo_root_error(how: &OpenHow) -> NfsStatus {

@@ -1,5 +1,7 @@
 //! READDIR (RFC 8881 §18.23).
 
+use std::collections::HashMap;
+
 use file_system::{CommitMode, FileId, Mode, Transaction};
 use nfs4::{Attribute, AttributeValues, Bitmap, NfsStatus, ReadDirArgs, ReadDirWriter, Verifier};
 use xdr::Encoder;
@@ -53,11 +55,12 @@ async fn volume(
 ) -> Result<bool, Failure> {
     check_cookie(args, VOLUME_VERIFIER)?;
     let (server, export, minor_version) = (cx.server, cx.export(directory.volume)?, cx.minor_version);
+    let sizes = cx.sizes_by_holders();
     let transaction = cx.transaction(directory.volume).await?;
     let space = if wants_space(args.request) { Some(transaction.space().await?) } else { None };
     let describer = Describer::new(server, &export, transaction.root(), args.request, space);
     let mut describer = describer.in_minor_version(minor_version);
-    list(transaction, directory, args, limit, &mut describer, out).await
+    list(transaction, directory, args, limit, &mut describer, &sizes, out).await
 }
 
 /// Whether anything was written: at least one entry, or that there is none.
@@ -67,6 +70,7 @@ async fn list(
     args: &ReadDirArgs,
     limit: usize,
     describer: &mut Describer<'_>,
+    sizes: &HashMap<FileId, u64>,
     out: &mut Encoder,
 ) -> Result<bool, Failure> {
     let Some(mut page) = Page::begin(out, VOLUME_VERIFIER, limit, args) else { return Ok(false) };

@@ -135,8 +135,10 @@ pub(super) async fn reclaim_complete(
         cx.current()?;
         return Ok(());
     }
-    let owner = cx.server.state.lock().check_reclaim_complete(client)?;
+    let record = cx.server.state.lock().check_reclaim_complete(client)?;
     environment::failpoint!("clients.before-record");
-    cx.server.records.put(&owner).await.map_err(records_failed)?;
+    if let Some(owner) = record {
+        cx.server.records.put(&owner).await.map_err(records_failed)?;
+    }
     cx.server.state.lock().reclaim_complete(client)
 }

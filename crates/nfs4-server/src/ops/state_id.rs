@@ -3,6 +3,7 @@
 use nfs4::{FreeStateIdArgs, NfsStatus, TestStateIdArgs};
 
 use crate::compound::Compound;
+use crate::shared::records_failed;
 
 /// TEST_STATEID: a status for each.
 pub(super) fn test(cx: &mut Compound<'_>, args: &TestStateIdArgs) -> Result<Vec<NfsStatus>, NfsStatus> {
@@ -11,9 +12,14 @@ pub(super) fn test(cx: &mut Compound<'_>, args: &TestStateIdArgs) -> Result<Vec<
     Ok(args.state_ids.iter().map(|id| state.test_state_id(client, id)).collect())
 }
 
-/// FREE_STATEID.
-pub(super) fn free(cx: &mut Compound<'_>, args: &FreeStateIdArgs) -> Result<(), NfsStatus> {
+/// FREE_STATEID. A client that frees the last delegation that was revoked may reclaim again after a restart.
+pub(super) async fn free(cx: &mut Compound<'_>, args: &FreeStateIdArgs) -> Result<(), NfsStatus> {
     let client = cx.client()?;
     let id = cx.resolve_state_id(args.state_id)?;
+    let record = cx.server.state.lock().record_to_restore(client, &id);
+    if let Some(owner) = record {
+        cx.server.records.put(&owner).await.map_err(records_failed)?;
+        cx.server.state.lock().record_restored(client);
+    }
     cx.server.state.lock().free_state_id(client, &id, &mut cx.undo)
 }

@@ -1,7 +1,7 @@
 //! What clients are told on the back channels of their sessions (RFC 8881 §2.10.3.1, §20).
 //!
-//! Each session has one slot for callbacks, and a callback keeps its slot and number until it is answered, over lost
-//! connections too. Of a client with several sessions each may carry one at a time.
+//! A callback keeps its slot and number until it is answered, over lost connections too. Each session has as many slots
+//! as its client granted, so that no recall waits for the answer to another.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,8 @@ use super::{Held, State};
 pub(crate) struct Signals {
     /// A delegation was returned or revoked, or went with its client.
     pub returned: Notify,
+    /// A question to the holder of a delegation has ended.
+    pub answered: Notify,
     /// There may be something for [`State::next_callback`].
     pub to_call: Notify,
 }
@@ -34,15 +36,26 @@ pub(crate) struct RequestId {
 pub(crate) enum Notice {
     /// CB_RECALL: the delegation is wanted back.
     Recall { id: StateId, file: FileId },
+    /// CB_RECALL_ANY: all delegations but `keep` are wanted back.
+    RecallAny { keep: u32 },
+    /// CB_GETATTR: what has the holder of a delegation for writing changed? See [`super::asking`].
+    Ask { id: StateId, file: FileId, number: u64 },
+}
+
+impl Notice {
+    /// Whether the client is told again when it does not know what this is about.
+    fn is_insistent(&self) -> bool {
+        matches!(self, Notice::Recall { .. })
+    }
 }
 
 /// Clients that may have something to be told.
 #[derive(Debug, Default)]
 pub(super) struct ToCall(BTreeSet<ClientId>);
 
-/// The one slot of a back channel.
+/// A slot of a back channel.
 #[derive(Debug, Default)]
-pub(super) struct BackSlot {
+struct BackSlot {
     /// Of the newest callback that was answered.
     sequence: u32,
     /// What is being told, until it is answered.
@@ -51,8 +64,37 @@ pub(super) struct BackSlot {
     in_flight: bool,
     /// How often it was put off.
     attempts: u32,
-    /// The client and we do not agree on the slot: nothing can be told here.
+}
+
+/// The slots of a back channel.
+#[derive(Debug)]
+pub(super) struct BackSlots {
+    /// Those that were used already.
+    slots: Vec<BackSlot>,
+    /// How many there may be; at least one.
+    limit: usize,
+    /// The client and we do not agree on a slot: nothing can be told here.
     pub faulty: bool,
+}
+
+impl BackSlots {
+    /// As many as the client granted.
+    pub fn new(granted: u32) -> BackSlots {
+        BackSlots { slots: Vec::new(), limit: granted.max(1) as usize, faulty: false }
+    }
+
+    /// The slot of what has to be told again; otherwise one that is free.
+    fn next(&self) -> Option<usize> {
+        let again = self.slots.iter().position(|slot| slot.telling.is_some() && !slot.in_flight);
+        let free = || self.slots.iter().position(|slot| slot.telling.is_none() && !slot.in_flight);
+        again.or_else(free).or((self.slots.len() < self.limit).then_some(self.slots.len()))
+    }
+
+    /// What is not on its way, and will not be told here.
+    fn give_up(&mut self) -> Vec<Notice> {
+        let waiting = self.slots.iter_mut().filter(|slot| !slot.in_flight);
+        waiting.filter_map(|slot| slot.telling.take()).collect()
+    }
 }
 
 /// A callback to be sent now.
@@ -63,6 +105,9 @@ pub(crate) struct OutgoingCallback {
     pub minor_version: u32,
     pub program: u32,
     pub credential: Credential,
+    pub slot: u32,
+    /// The highest slot in use.
+    pub highest_slot: u32,
     pub sequence: u32,
     /// How often it was put off by the client.
     pub attempts: u32,
@@ -120,27 +165,35 @@ impl State {
 
     fn next_callback_of(&mut self, client: ClientId, id: SessionId) -> Option<OutgoingCallback> {
         let session = self.sessions.get(&id).filter(|session| session.can_call())?;
-        if session.back_slot.in_flight {
-            return None;
-        }
-        let notice = match session.back_slot.telling.clone() {
-            // Under its number it has to be told, whether it still matters or not.
-            Some(notice) => notice,
+        let number = session.back_slots.next()?;
+        let notice = match session.back_slots.slots.get(number).and_then(|slot| slot.telling.clone()) {
+            // Under its number it has to be told, whether it still matters or not; and not twice.
+            Some(notice) => {
+                let known = self.clients.get_mut(&client)?;
+                known.notices.retain(|other| *other != notice);
+                notice
+            }
             None => self.next_notice(client)?,
         };
         let referring = self.may_be_unread(&notice);
         let session = self.sessions.get_mut(&id)?;
         let connection = session.back_channels.last().copied()?;
-        session.back_slot.telling = Some(notice.clone());
-        session.back_slot.in_flight = true;
+        let slots = &mut session.back_slots.slots;
+        if number == slots.len() {
+            slots.push(BackSlot::default());
+        }
+        (slots[number].telling, slots[number].in_flight) = (Some(notice.clone()), true);
+        let highest = slots.iter().rposition(|slot| slot.in_flight).unwrap_or(number);
         Some(OutgoingCallback {
             session: id,
             connection,
             minor_version: session.minor_version,
             program: session.callback_program,
             credential: session.callback_credential.clone(),
-            sequence: session.back_slot.sequence.wrapping_add(1),
-            attempts: session.back_slot.attempts,
+            slot: number as u32,
+            highest_slot: highest as u32,
+            sequence: slots[number].sequence.wrapping_add(1),
+            attempts: slots[number].attempts,
             referring,
             notice,
         })
@@ -150,8 +203,14 @@ impl State {
     fn next_notice(&mut self, client: ClientId) -> Option<Notice> {
         loop {
             let notice = self.clients.get_mut(&client)?.notices.pop_front()?;
-            let Notice::Recall { id, .. } = &notice;
-            if matches!(self.held.get(&id.other), Some(Held::Delegation(held)) if !held.revoked) {
+            let matters = match &notice {
+                Notice::Recall { id, .. } => {
+                    matches!(self.held.get(&id.other), Some(Held::Delegation(held)) if !held.revoked)
+                }
+                Notice::Ask { id, number, .. } => self.is_asked(&id.other, *number),
+                Notice::RecallAny { .. } => true,
+            };
+            if matters {
                 return Some(notice);
             }
         }
@@ -160,7 +219,7 @@ impl State {
     /// The request that gave the client what the notice is about, as long as it may not have read the reply
     /// (RFC 8881 §2.10.6.3): the next one on its slot would show that it has.
     fn may_be_unread(&self, notice: &Notice) -> Option<RequestId> {
-        let Notice::Recall { id, .. } = notice;
+        let (Notice::Recall { id, .. } | Notice::Ask { id, .. }) = notice else { return None };
         let Some(Held::Delegation(held)) = self.held.get(&id.other) else { return None };
         held.given_by.filter(|request| {
             let session = self.sessions.get(&request.session);
@@ -169,45 +228,55 @@ impl State {
     }
 
     /// A callback has ended.
-    pub fn end_callback(&mut self, id: SessionId, connection: ConnectionId, end: CallbackEnd) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+    pub fn end_callback(&mut self, callback: &OutgoingCallback, end: CallbackEnd) {
+        let Some(session) = self.sessions.get_mut(&callback.session) else { return };
         let client = session.client;
-        let slot = &mut session.back_slot;
+        let slots = &mut session.back_slots;
+        let Some(slot) = slots.slots.get_mut(callback.slot as usize) else { return };
         slot.in_flight = false;
-        let mut again = None;
+        let mut again = Vec::new();
         match end {
             CallbackEnd::Answered(status) => {
                 slot.sequence = slot.sequence.wrapping_add(1);
                 let told = slot.telling.take();
                 slot.attempts = if status.is_ok() { 0 } else { slot.attempts.saturating_add(1) };
                 // It may not know yet what this is about.
-                again = told.filter(|_| !status.is_ok());
+                again.extend(told.filter(|told| !status.is_ok() && told.is_insistent()));
             }
             CallbackEnd::Refused(NfsStatus::Delay) => slot.attempts = slot.attempts.saturating_add(1),
             // It counts from the beginning: it has forgotten what it was told.
             CallbackEnd::Refused(NfsStatus::SeqMisordered) if slot.sequence != 0 => slot.sequence = 0,
+            // It has fewer than it said.
+            CallbackEnd::Refused(NfsStatus::BadSlot) if callback.slot > 0 => {
+                slots.limit = slots.limit.min(callback.slot as usize);
+                again.extend(slot.telling.take());
+                slot.in_flight = true; // Never to be used again.
+            }
             CallbackEnd::Refused(_) => {
-                slot.faulty = true;
-                again = slot.telling.take();
+                slots.faulty = true;
+                again = slots.give_up();
             }
             CallbackEnd::Lost => {
-                session.back_channels.retain(|bound| *bound != connection);
                 // Another session may be faster than a new connection of this one.
-                again = slot.telling.clone();
+                again.extend(slot.telling.clone());
+                session.back_channels.retain(|bound| *bound != callback.connection);
             }
         }
-        if let (Some(notice), Some(known)) = (again, self.clients.get_mut(&client))
-            && !known.notices.contains(&notice)
-        {
-            known.notices.push_front(notice);
+        if let Some(known) = self.clients.get_mut(&client) {
+            for notice in again {
+                if !known.notices.contains(&notice) {
+                    known.notices.push_front(notice);
+                }
+            }
         }
         self.call(client);
     }
 
     /// The session is gone: what was not told goes to others of the client.
-    pub(super) fn give_back_notice(&mut self, client: ClientId, slot: BackSlot) {
-        if let (Some(notice), Some(known)) = (slot.telling, self.clients.get_mut(&client)) {
-            known.notices.push_front(notice);
+    pub(super) fn give_back_notices(&mut self, client: ClientId, slots: BackSlots) {
+        let notices: Vec<Notice> = slots.slots.into_iter().filter_map(|slot| slot.telling).collect();
+        if let (false, Some(known)) = (notices.is_empty(), self.clients.get_mut(&client)) {
+            notices.into_iter().for_each(|notice| known.notices.push_front(notice));
             self.call(client);
         }
     }

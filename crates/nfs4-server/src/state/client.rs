@@ -52,6 +52,10 @@ pub(super) struct Client {
     pub revoked: usize,
     /// What it has to be told.
     pub notices: VecDeque<Notice>,
+    /// When it was last asked to return delegations because there are too many.
+    pub asked_for_fewer: Option<Duration>,
+    /// Its durable record was removed before a delegation for writing was revoked, until it has taken notice.
+    pub unrecorded: bool,
     /// Who asked for the id, and from where.
     pub origin: Option<Arc<Origin>>,
 }
@@ -82,6 +86,8 @@ impl Client {
             delegations: 0,
             revoked: 0,
             notices: VecDeque::new(),
+            asked_for_fewer: None,
+            unrecorded: false,
             origin: None,
         }
     }
@@ -133,18 +139,23 @@ impl State {
         Ok(owner)
     }
 
-    /// Whether RECLAIM_COMPLETE is in order (RFC 8881 §18.51.3); its record must be durable before
-    /// [`State::reclaim_complete`].
-    pub fn check_reclaim_complete(&self, id: ClientId) -> Result<Arc<[u8]>, NfsStatus> {
+    /// Whether RECLAIM_COMPLETE is in order (RFC 8881 §18.51.3), and the owner whose record must be durable before
+    /// [`State::reclaim_complete`]: none as long as the client must not reclaim after a restart.
+    pub fn check_reclaim_complete(&self, id: ClientId) -> Result<Option<Arc<[u8]>>, NfsStatus> {
         let client = self.client(id)?;
-        if client.reclaim_complete { Err(NfsStatus::CompleteAlready) } else { Ok(client.owner.clone()) }
+        if client.reclaim_complete {
+            return Err(NfsStatus::CompleteAlready);
+        }
+        Ok((!client.unrecorded).then(|| client.owner.clone()))
     }
 
     /// RECLAIM_COMPLETE: from now on this client gets new state, and nothing by reclaim.
     pub fn reclaim_complete(&mut self, id: ClientId) -> Result<(), NfsStatus> {
-        let owner = self.check_reclaim_complete(id)?;
+        self.check_reclaim_complete(id)?;
+        let client = self.client_mut(id)?;
+        client.reclaim_complete = true;
+        let owner = client.owner.clone();
         self.grace.done(&owner);
-        self.client_mut(id)?.reclaim_complete = true;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nfs4::{ClientId, NfsStatus, SessionId};
 use onc_rpc::{ConnectionId, Credential};
 
-use super::callback::BackSlot;
+use super::callback::BackSlots;
 use super::session::{Channel, Session};
 use super::slot_table::SlotTable;
 use super::{Principal, Refusal, State};
@@ -141,7 +141,7 @@ impl State {
                 callback_program: request.callback_program,
                 callback_credential: request.callback_credential.clone(),
                 minor_version: request.minor_version,
-                back_slot: BackSlot::default(),
+                back_slots: BackSlots::new(back.slots),
             },
         );
         self.client_mut(request.client)?.sessions.push(session);

@@ -1,46 +1,71 @@
-//! Delegations for reading (RFC 8881 §10.4): as long as a client holds one, nobody else changes the file.
+//! Delegations (RFC 8881 §10.4): as long as a client holds one for reading, nobody else changes the file; as long as it
+//! holds one for writing, nobody else reads it either, and what the holder has not sent yet is the newest there is.
 //!
-//! A delegation is given by an OPEN for reading, to a client that can be called back. Whoever else is about to change
-//! the file has it recalled and is told to wait: by [`Refusal::Recalled`]. It ends by DELEGRETURN, with its client, or
-//! by revocation when it was not returned for a whole lease (§10.4.6); what is revoked stays known until its client
-//! has taken notice (§10.2.1, §18.38).
+//! A delegation is given by an OPEN or by WANT_DELEGATION, to a client that can be called back. Whoever else is about to
+//! do what it promises not to happen has it recalled (`recall`) and is told to wait: by [`Refusal::Recalled`]. It ends by
+//! DELEGRETURN, with its client, or by revocation when it was not returned for a whole lease (§10.4.6); what is revoked
+//! stays known until its client has taken notice (§10.2.1, §18.38).
 //!
-//! Between the moment when a change finds no delegation in its way and the moment when it is visible, none is given:
-//! [`State::begin_change`], [`State::end_change`]. An OPEN for writing needs no such mark, as it is one itself.
+//! [`Refusal::Recalled`]: super::Refusal::Recalled
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use file_system::FileId;
+use file_system::{FileId, OpenReference};
 use nfs4::{ClientId, NfsStatus, StateId};
 
-use super::callback::{Notice, RequestId};
+use super::asking::Writing;
+use super::callback::RequestId;
 use super::open::Share;
 use super::undo::Undo;
-use super::{FileState, Held, Other, Refusal, State, UndoLog};
+use super::{FileState, Held, Other, State, UndoLog};
 
-/// After a conflict a file is not delegated for so long: it seems to be shared.
-const REST: Duration = Duration::from_secs(30);
-
-/// Files whose conflicts are remembered.
-const REMEMBERED: usize = 4096;
-
-/// One client's right to be asked before others change a file.
-#[derive(Debug)]
+/// One client's right to be asked before others change, or use, a file.
 pub(super) struct Delegation {
     pub client: ClientId,
     pub file: FileId,
+    /// For writing: what is known of what the holder writes.
+    pub writing: Option<Writing>,
     /// Since when it is wanted back.
     pub recalled: Option<Duration>,
+    /// When the holder of one that is wanted back last sent what it wrote, or, at first, when it was recalled.
+    pub progress: Duration,
     /// It was not returned in time, and counts no more.
     pub revoked: bool,
     /// The request whose reply tells the client of it.
     pub given_by: Option<RequestId>,
+    /// As with an open: the client may have the file open and not say so. `None` when it is revoked.
+    pub reference: Option<OpenReference>,
 }
 
 impl Delegation {
     /// A delegation never changes, so its state id does not either.
     pub const SEQID: u32 = 1;
+
+    fn new(request: &DelegationRequest, reference: OpenReference) -> Delegation {
+        Delegation {
+            client: request.client,
+            file: request.file,
+            writing: request.writing.map(Writing::new),
+            recalled: None,
+            progress: Duration::ZERO,
+            revoked: false,
+            given_by: request.given_by,
+            reference: Some(reference),
+        }
+    }
+}
+
+/// What is to be delegated to whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DelegationRequest {
+    pub client: ClientId,
+    pub file: FileId,
+    /// For writing: the `change` attribute that the client finds.
+    pub writing: Option<u64>,
+    /// The request whose reply tells the client of it.
+    pub given_by: Option<RequestId>,
+    /// How often the same request has marked the file as changing.
+    pub own_changes: usize,
 }
 
 /// Why there is no delegation (`why_no_delegation4`, RFC 8881 §18.16.2).
@@ -50,191 +75,136 @@ pub(crate) enum Undelegated {
     Contention,
     /// The client cannot be called back, has it already, or there are too many.
     Resource,
-}
-
-/// Files that were lately wanted by more than one client.
-#[derive(Debug, Default)]
-pub(super) struct Contended(HashMap<FileId, Duration>);
-
-impl Contended {
-    fn note(&mut self, file: FileId, now: Duration) {
-        if self.0.len() >= REMEMBERED {
-            self.0.retain(|_, since| now < *since + REST);
-        }
-        if self.0.len() < REMEMBERED {
-            self.0.insert(file, now);
-        }
-    }
-
-    fn contains(&self, file: FileId, now: Duration) -> bool {
-        self.0.get(&file).is_some_and(|since| now < *since + REST)
-    }
+    /// It has one for reading already, and wants one for writing.
+    Upgrade,
+    /// It has one for writing already, and wants one for reading.
+    Downgrade,
 }
 
 impl State {
-    /// Delegates an open file for reading, if nothing speaks against it.
+    /// Delegates a file, if nothing speaks against it. Whoever opens it by the same request has it open already;
+    /// `reference` keeps it.
     pub fn delegate(
         &mut self,
-        client: ClientId,
-        file: FileId,
-        given_by: Option<RequestId>,
+        request: &DelegationRequest,
+        reference: impl FnOnce() -> OpenReference,
         now: Duration,
         undo: &mut UndoLog,
     ) -> Result<StateId, Undelegated> {
+        let DelegationRequest { client, file, writing, .. } = *request;
         if !self.config.delegations || !self.can_call_back(client) {
             return Err(Undelegated::Resource);
         }
-        let limits = &self.config.limits;
-        let own = self.clients.get(&client).map_or(usize::MAX, |client| client.delegations);
-        if own >= limits.delegations_per_client
-            || self.delegations >= limits.delegations
-            || self.held.len() >= limits.states
-            || self.delegation_of(client, file).is_some()
-        {
+        if let Some(other) = self.delegation_of(client, file) {
+            return Err(match (self.is_for_writing(&other), writing) {
+                (false, Some(_)) => Undelegated::Upgrade,
+                (true, None) => Undelegated::Downgrade,
+                _ => Undelegated::Resource,
+            });
+        }
+        self.ask_for_fewer(client, now);
+        if !self.has_room_for_delegation(client) {
             return Err(Undelegated::Resource);
         }
-        let is_changing = self.files.get(&file).is_some_and(|state| state.changing > 0);
-        if is_changing || self.is_open_against_readers(file, client) || self.contended.contains(file, now) {
+        let changing = self.files.get(&file).map_or(0, |state| state.changing);
+        let is_used = match writing {
+            Some(_) => self.is_used_by_others(file, client),
+            None => self.is_open_against_readers(file, client),
+        };
+        if changing > request.own_changes || is_used || self.contended.contains(file, now) {
             return Err(Undelegated::Contention);
         }
-        let other = self.new_other();
-        let delegation = Delegation { client, file, recalled: None, revoked: false, given_by };
-        self.insert_delegation(other, delegation);
-        undo.push(Undo::Delegated(other));
-        Ok(StateId { seqid: Delegation::SEQID, other })
+        Ok(self.grant_delegation(Delegation::new(request, reference()), undo))
     }
 
     /// Gives back what the client held before the restart (CLAIM_PREVIOUS, RFC 8881 §10.2.1, §18.16.3), to be returned at
-    /// once: what was revoked is not remembered over a restart, and the file may have changed since.
+    /// once: that another one of it was revoked is not remembered over a restart, and the file may have changed since.
+    /// Nothing if another client has reclaimed what cannot have been beside it.
     pub fn reclaim_delegation(
         &mut self,
-        client: ClientId,
-        file: FileId,
+        request: &DelegationRequest,
+        reference: impl FnOnce() -> OpenReference,
         now: Duration,
         undo: &mut UndoLog,
     ) -> Option<StateId> {
-        let limits = &self.config.limits;
-        let own = self.clients.get(&client).map_or(usize::MAX, |client| client.delegations);
-        if own >= limits.delegations_per_client
-            || self.delegations >= limits.delegations
-            || self.held.len() >= limits.states
-        {
+        let DelegationRequest { client, file, writing, .. } = *request;
+        if let Some(other) = self.delegation_of(client, file) {
+            let same = self.is_for_writing(&other) == writing.is_some();
+            return same.then_some(StateId { seqid: Delegation::SEQID, other });
+        }
+        let is_used = match writing {
+            Some(_) => self.is_used_by_others(file, client),
+            None => self.writer_of(file, None).is_some(),
+        };
+        if is_used || !self.has_room_for_delegation(client) {
             return None;
         }
-        if let Some(other) = self.delegation_of(client, file) {
-            return Some(StateId { seqid: Delegation::SEQID, other });
-        }
-        let other = self.new_other();
-        let delegation = Delegation { client, file, recalled: Some(now), revoked: false, given_by: None };
-        self.insert_delegation(other, delegation);
-        undo.push(Undo::Delegated(other));
-        Some(StateId { seqid: Delegation::SEQID, other })
+        let delegation =
+            Delegation { recalled: Some(now), progress: now, ..Delegation::new(request, reference()) };
+        Some(self.grant_delegation(delegation, undo))
     }
 
-    /// Whether somebody has the file open for writing, or another client forbids to read it.
+    fn grant_delegation(&mut self, delegation: Delegation, undo: &mut UndoLog) -> StateId {
+        let other = self.new_other();
+        self.insert_delegation(other, delegation);
+        undo.push(Undo::Delegated(other));
+        StateId { seqid: Delegation::SEQID, other }
+    }
+
+    fn has_room_for_delegation(&self, client: ClientId) -> bool {
+        let limits = &self.config.limits;
+        let own = self.clients.get(&client).map_or(usize::MAX, |client| client.delegations);
+        own < limits.delegations_per_client
+            && self.delegations < limits.delegations
+            && self.held.len() < limits.states
+    }
+
+    /// Whether somebody has the file open for writing, another client forbids to read it, or may write it without
+    /// having it open.
     fn is_open_against_readers(&self, file: FileId, client: ClientId) -> bool {
-        self.files.get(&file).is_some_and(|state| {
-            state.opens.iter().any(|other| match self.held.get(other) {
-                Some(Held::Open(open)) => {
-                    open.share.access & Share::WRITE != 0
-                        || open.share.deny & Share::READ != 0 && open.client != client
-                }
-                _ => false,
-            })
+        let by_open = self.opens_of(file).any(|open| {
+            open.share.access & Share::WRITE != 0
+                || open.share.deny & Share::READ != 0 && open.client != client
+        });
+        by_open || self.writer_of(file, Some(client)).is_some()
+    }
+
+    /// Whether another client has the file open, or delegated.
+    fn is_used_by_others(&self, file: FileId, client: ClientId) -> bool {
+        self.opens_of(file).any(|open| open.client != client)
+            || self.delegations_of(file).any(|(_, held)| held.client != client)
+    }
+
+    fn opens_of(&self, file: FileId) -> impl Iterator<Item = &super::open::Open> {
+        let opens = self.files.get(&file).map_or(&[][..], |state| &state.opens);
+        opens.iter().filter_map(|other| match self.held.get(other) {
+            Some(Held::Open(open)) => Some(open),
+            _ => None,
+        })
+    }
+
+    /// The delegations of a file that count.
+    pub(super) fn delegations_of(&self, file: FileId) -> impl Iterator<Item = (Other, &Delegation)> {
+        let delegations = self.files.get(&file).map_or(&[][..], |state| &state.delegations);
+        delegations.iter().filter_map(|other| match self.held.get(other) {
+            Some(Held::Delegation(held)) => Some((*other, held)),
+            _ => None,
         })
     }
 
     fn delegation_of(&self, client: ClientId, file: FileId) -> Option<Other> {
-        self.files.get(&file)?.delegations.iter().copied().find(
-            |other| matches!(self.held.get(other), Some(Held::Delegation(held)) if held.client == client),
-        )
+        self.delegations_of(file).find(|(_, held)| held.client == client).map(|(other, _)| other)
     }
 
-    /// Whether an OPEN of `client` with this share is in conflict with delegations of others (RFC 8881 §10.4).
-    pub(super) fn recall_for_open(
-        &mut self,
-        client: ClientId,
-        file: FileId,
-        share: Share,
-        now: Duration,
-    ) -> Result<(), Refusal> {
-        if share.access & Share::WRITE == 0 && share.deny & Share::READ == 0 {
-            return Ok(());
-        }
-        self.recall(Some(client), file, now)
+    /// Who, but `client`, has the file delegated for writing.
+    pub(super) fn writer_of(&self, file: FileId, client: Option<ClientId>) -> Option<(Other, ClientId)> {
+        self.delegations_of(file)
+            .find(|(_, held)| held.writing.is_some() && Some(held.client) != client)
+            .map(|(other, held)| (other, held.client))
     }
 
-    /// Recalls every delegation of `file` but those of `client`: refused until they are returned or revoked.
-    fn recall(&mut self, client: Option<ClientId>, file: FileId, now: Duration) -> Result<(), Refusal> {
-        // Who was recalled a lease ago loses this delegation, not all that he has.
-        self.revoke_overdue(now);
-        let Some(state) = self.files.get(&file) else { return Ok(()) };
-        let mut others = Vec::new();
-        for other in &state.delegations {
-            match self.held.get(other) {
-                Some(Held::Delegation(held)) if Some(held.client) != client => {
-                    if self.is_expired(held.client, now) {
-                        return Err(Refusal::Expired(held.client));
-                    }
-                    others.push(*other);
-                }
-                _ => {}
-            }
-        }
-        if others.is_empty() {
-            return Ok(());
-        }
-        self.contended.note(file, now);
-        others.into_iter().for_each(|other| self.start_recall(other, now));
-        Err(Refusal::Recalled(file))
-    }
-
-    fn start_recall(&mut self, other: Other, now: Duration) {
-        if let Some(Held::Delegation(held)) = self.held.get_mut(&other)
-            && held.recalled.is_none()
-        {
-            held.recalled = Some(now);
-            self.recalled.insert((now, other));
-            let (client, file) = (held.client, held.file);
-            let id = StateId { seqid: Delegation::SEQID, other };
-            self.notify(client, Notice::Recall { id, file });
-        }
-    }
-
-    /// `client` (`None`: one without delegations) is about to change `file`, other than by an open for writing. Every
-    /// success needs an [`State::end_change`].
-    pub fn begin_change(
-        &mut self,
-        client: Option<ClientId>,
-        file: FileId,
-        now: Duration,
-    ) -> Result<(), Refusal> {
-        self.recall(client, file, now)?;
-        self.mark_changing(file);
-        Ok(())
-    }
-
-    /// The same without looking for delegations: what changes the file was begun by an open for writing, which is about
-    /// to be closed.
-    pub fn mark_changing(&mut self, file: FileId) {
-        self.files.entry(file).or_default().changing += 1;
-    }
-
-    /// The change is visible, or was given up.
-    pub fn end_change(&mut self, file: FileId) {
-        if let Some(state) = self.files.get_mut(&file) {
-            state.changing = state.changing.saturating_sub(1);
-        }
-        self.tidy_file(file);
-    }
-
-    /// Whether somebody waits for a delegation of `file`.
-    pub fn is_being_recalled(&self, file: FileId) -> bool {
-        self.files.get(&file).is_some_and(|state| {
-            state.delegations.iter().any(|other| {
-                matches!(self.held.get(other), Some(Held::Delegation(held)) if held.recalled.is_some())
-            })
-        })
+    pub(super) fn is_for_writing(&self, other: &Other) -> bool {
+        matches!(self.held.get(other), Some(Held::Delegation(held)) if held.writing.is_some())
     }
 
     /// Whether the client may open the file by its delegation (CLAIM_DELEGATE_CUR, RFC 8881 §18.16.3).
@@ -248,7 +218,7 @@ impl State {
         let held = self.delegation(client, id)?;
         if held.file != file {
             Err(NfsStatus::BadStateId)
-        } else if share.access & Share::WRITE != 0 {
+        } else if share.access & Share::WRITE != 0 && held.writing.is_none() {
             Err(NfsStatus::Access)
         } else {
             Ok(())
@@ -271,34 +241,15 @@ impl State {
         Ok(())
     }
 
-    /// Revokes what was recalled a lease ago (RFC 8881 §10.4.6); says how many that were.
-    pub fn revoke_overdue(&mut self, now: Duration) -> usize {
-        let mut revoked = 0;
-        while let Some((since, other)) = self.recalled.first().copied()
-            && now > since + self.config.lease
-        {
-            self.recalled.remove(&(since, other));
-            if let Some(Held::Delegation(held)) = self.held.get_mut(&other) {
-                (held.revoked, held.recalled) = (true, None);
-                let (client, file) = (held.client, held.file);
-                if let Some(client) = self.clients.get_mut(&client) {
-                    client.revoked += 1;
-                }
-                self.leave_file(&other, file);
-                revoked += 1;
-            }
-        }
-        self.counts.delegations_revoked += revoked as u64;
-        revoked
-    }
-
     pub(super) fn insert_delegation(&mut self, other: Other, delegation: Delegation) {
         if let Some(client) = self.clients.get_mut(&delegation.client) {
             client.held.insert(other);
             client.delegations += 1;
             client.revoked += usize::from(delegation.revoked);
         }
-        self.recalled.extend(delegation.recalled.map(|since| (since, other)));
+        if delegation.recalled.is_some() {
+            self.recalled.insert((delegation.progress, other));
+        }
         if !delegation.revoked {
             self.files.entry(delegation.file).or_default().delegations.push(other);
         }
@@ -321,19 +272,18 @@ impl State {
             client.revoked -= usize::from(delegation.revoked);
         }
         self.delegations -= 1;
-        if let Some(since) = delegation.recalled {
-            self.recalled.remove(&(since, *other));
-        }
+        self.recalled.remove(&(delegation.progress, *other));
         self.leave_file(other, delegation.file);
         Some(delegation)
     }
 
     /// The delegation counts no more: whoever waits for it goes on.
-    fn leave_file(&mut self, other: &Other, file: FileId) {
+    pub(super) fn leave_file(&mut self, other: &Other, file: FileId) {
         if let Some(state) = self.files.get_mut(&file) {
             state.delegations.retain(|held| held != other);
         }
         self.tidy_file(file);
+        self.sizes_said.remove(&file);
         self.signals.returned.notify_waiters();
     }
 }

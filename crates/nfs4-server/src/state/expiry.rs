@@ -23,9 +23,12 @@ impl State {
 
     /// The owner whose durable record has to be removed before this client is forgotten: after a restart it must
     /// not reclaim what somebody else may have by then (RFC 8881 §8.4.3). `None` for an incarnation that was
-    /// never confirmed, so that it does not take the record of the confirmed one with it.
+    /// never confirmed, so that it does not take the record of the confirmed one with it, and for one whose record is gone.
     pub fn record_of(&self, id: ClientId) -> Option<Arc<[u8]>> {
-        self.clients.get(&id).filter(|client| client.confirmed).map(|client| client.owner.clone())
+        self.clients
+            .get(&id)
+            .filter(|client| client.confirmed && !client.unrecorded)
+            .map(|client| client.owner.clone())
     }
 
     /// Drops a client with everything it has, if its lease is still expired; says whether it is gone.

@@ -255,6 +255,16 @@ impl State {
         Ok(())
     }
 
+    /// The client has a delegation and wants no open beside it (RFC 9754 §4): takes the open back, if it is a new one that
+    /// nothing else stands on.
+    pub fn close_new(&mut self, client: ClientId, id: &StateId, undo: &mut UndoLog) -> bool {
+        let is_new = matches!(self.held.get(&id.other), Some(Held::Open(open)) if open.client == client && open.seqid == 1);
+        if is_new && let Some(removed) = self.remove_open(&id.other) {
+            undo.push(Undo::Closed(Box::new(removed)));
+        }
+        is_new
+    }
+
     fn find_open(&self, client: ClientId, owner: &[u8], file: FileId) -> Option<Other> {
         self.files.get(&file)?.opens.iter().copied().find(|other| {
             matches!(self.held.get(other), Some(Held::Open(open)) if open.client == client && *open.owner == *owner)

@@ -166,6 +166,6 @@ fn of_delegation(id: Other, delegation: &Delegation, now: Duration) -> Row {
         Some(since) => DelegationStanding::Recalled(now.saturating_sub(since)),
         None => DelegationStanding::Held,
     };
-    let holding = Holding::Delegation { write: false, standing };
+    let holding = Holding::Delegation { write: delegation.writing.is_some(), standing };
     Row { id, file: delegation.file, holding }
 }

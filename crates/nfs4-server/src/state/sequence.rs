@@ -111,7 +111,7 @@ impl State {
         if self.clients.get(&client).is_some_and(|client| client.revoked > 0) {
             flags |= RECALLABLE_STATE_REVOKED;
         }
-        if self.sessions.get(&id).is_some_and(|session| session.back_slot.faulty) {
+        if self.sessions.get(&id).is_some_and(|session| session.back_slots.faulty) {
             flags |= BACKCHANNEL_FAULT;
         }
         if down(&id) {

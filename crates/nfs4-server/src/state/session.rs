@@ -3,7 +3,7 @@
 use nfs4::{ClientId, NfsStatus, SessionId};
 use onc_rpc::{ConnectionId, Credential};
 
-use super::callback::BackSlot;
+use super::callback::BackSlots;
 use super::slot_table::SlotTable;
 use super::{Principal, State};
 
@@ -35,7 +35,7 @@ pub(super) struct Session {
     pub callback_credential: Credential,
     /// Of the request that made the session: callbacks carry the same.
     pub minor_version: u32,
-    pub back_slot: BackSlot,
+    pub back_slots: BackSlots,
 }
 
 /// Connections kept per session, for callbacks and in all; later ones replace the oldest.
@@ -51,7 +51,7 @@ impl Session {
 
     /// Whether a callback can be sent.
     pub fn can_call(&self) -> bool {
-        !self.back_channels.is_empty() && !self.back_slot.faulty
+        !self.back_channels.is_empty() && !self.back_slots.faulty
     }
 }
 
@@ -129,7 +129,7 @@ impl State {
             if let Some(client) = self.clients.get_mut(&session.client) {
                 client.sessions.retain(|other| *other != id);
             }
-            self.give_back_notice(session.client, session.back_slot);
+            self.give_back_notices(session.client, session.back_slots);
         }
     }
 }

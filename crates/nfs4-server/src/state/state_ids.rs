@@ -139,8 +139,8 @@ impl State {
             Held::Delegation(held) => {
                 return match (held.file == file, write) {
                     (false, _) => Err(NfsStatus::BadStateId.into()),
-                    (true, true) => Err(NfsStatus::OpenMode.into()),
-                    (true, false) => Ok(IoGrant::Opened),
+                    (true, true) if held.writing.is_none() => Err(NfsStatus::OpenMode.into()),
+                    (true, _) => Ok(IoGrant::Opened),
                 };
             }
         };

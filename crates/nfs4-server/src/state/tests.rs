@@ -4,11 +4,13 @@ mod clients;
 mod delegations;
 mod locks;
 mod opens;
+mod orders;
 mod overview;
 mod places;
 mod restarts;
 mod sessions;
 mod undo;
+mod write_delegations;
 
 use std::time::Duration;
 

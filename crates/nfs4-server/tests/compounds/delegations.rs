@@ -76,7 +76,7 @@ impl Holder {
     }
 }
 
-async fn give_back(session: &Session, file: &FileHandle, state_id: StateId) -> NfsStatus {
+pub async fn give_back(session: &Session, file: &FileHandle, state_id: StateId) -> NfsStatus {
     outcome(session, &[put_handle(file), NfsArgOp::DelegReturn(DelegReturnArgs { state_id })]).await.0
 }
 
@@ -91,7 +91,7 @@ fn state_id(delegation: &OpenDelegation) -> StateId {
 }
 
 /// Makes files with some data, and nobody has them open.
-async fn make(running: &Running, names: &[&str]) -> Session {
+pub async fn make(running: &Running, names: &[&str]) -> Session {
     let maker = running.client("maker").await;
     let root = home(&maker).await;
     for name in names {
@@ -102,23 +102,23 @@ async fn make(running: &Running, names: &[&str]) -> Session {
     maker
 }
 
-fn opening(name: &str, access: u32, deny: u32, how: OpenHow) -> NfsArgOp {
+pub fn opening(name: &str, access: u32, deny: u32, how: OpenHow) -> NfsArgOp {
     let claim = OpenClaim::Null(name.into());
     let owner = owner("other");
     NfsArgOp::Open(OpenArgs { seqid: 0, share_access: access, share_deny: deny, owner, how, claim })
 }
 
-fn sized(size: u64) -> AttributeValues {
+pub fn sized(size: u64) -> AttributeValues {
     AttributeValues { size: Some(size), ..AttributeValues::default() }
 }
 
 /// OPEN of the current filehandle for reading.
-fn open_handle(claim: OpenClaim, access: u32) -> NfsArgOp {
+pub fn open_handle(claim: OpenClaim, access: u32) -> NfsArgOp {
     let (owner, how) = (owner("o"), OpenHow::NoCreate);
     NfsArgOp::Open(OpenArgs { seqid: 0, share_access: access, share_deny: 0, owner, how, claim })
 }
 
-fn opened(results: &[NfsResOp]) -> Option<&OpenOk> {
+pub fn opened(results: &[NfsResOp]) -> Option<&OpenOk> {
     results.iter().find_map(|result| match result {
         NfsResOp::Open(Outcome::Ok(opened)) => Some(opened),
         _ => None,
@@ -307,7 +307,6 @@ async fn wishes_are_heard() {
     let refused = [
         (share_access::WANT_NO_DELEG, NoDelegation::NOT_WANTED),
         (share_access::WANT_CANCEL, NoDelegation::CANCELLED),
-        (share_access::WANT_WRITE_DELEG, NoDelegation::WRITE_NOT_SUPPORTED_FOR_TYPE),
     ];
     for (want, why) in refused {
         let file = holder.open("f", share_access::READ | want).await;

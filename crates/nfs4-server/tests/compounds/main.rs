@@ -29,4 +29,5 @@ mod referrals;
 mod restarts;
 mod security;
 mod sparse_files;
+mod write_delegations;
 mod xattrs;

@@ -45,7 +45,9 @@ impl Listing {
         let mut describer = Describer::new(&self.server, &self.export, root, args.request, None);
         let mut out = Encoder::new();
         let written =
-            list(&mut *self.transaction, root, args, limit, &mut describer, &mut out).await.unwrap();
+            list(&mut *self.transaction, root, args, limit, &mut describer, &HashMap::new(), &mut out)
+                .await
+                .unwrap();
         let bytes = out.into_bytes();
         if !written {
             assert!(bytes.is_empty());

@@ -7,27 +7,61 @@ const OTHER_CONNECTION: ConnectionId = ConnectionId(2);
 
 impl World {
     /// A client that can open files and be called back.
-    fn holder(&mut self, owner: &str) -> (ClientId, SessionId) {
+    pub(super) fn holder(&mut self, owner: &str) -> (ClientId, SessionId) {
         let (client, session) = self.connect(owner);
         self.state.reclaim_complete(client).unwrap();
         (client, session)
     }
 
-    fn delegate(&mut self, client: ClientId, number: u128) -> Result<StateId, Undelegated> {
-        self.state.delegate(client, file(number), None, self.now, &mut self.undo)
+    /// For reading.
+    pub(super) fn delegate(&mut self, client: ClientId, number: u128) -> Result<StateId, Undelegated> {
+        self.delegate_as(client, number, None)
     }
 
-    fn change(&mut self, client: ClientId, number: u128) -> Result<(), Refusal> {
+    /// For writing; the change attribute is 7.
+    pub(super) fn delegate_to_write(
+        &mut self,
+        client: ClientId,
+        number: u128,
+    ) -> Result<StateId, Undelegated> {
+        self.delegate_as(client, number, Some(7))
+    }
+
+    pub(super) fn delegate_as(
+        &mut self,
+        client: ClientId,
+        number: u128,
+        writing: Option<u64>,
+    ) -> Result<StateId, Undelegated> {
+        let request = wish(client, number, writing);
+        self.state.delegate(&request, || OpenReference::new(()), self.now, &mut self.undo)
+    }
+
+    pub(super) fn reclaim(
+        &mut self,
+        client: ClientId,
+        number: u128,
+        writing: Option<u64>,
+    ) -> Option<StateId> {
+        let request = wish(client, number, writing);
+        self.state.reclaim_delegation(&request, || OpenReference::new(()), self.now, &mut self.undo)
+    }
+
+    pub(super) fn change(&mut self, client: ClientId, number: u128) -> Result<(), Refusal> {
         self.state.begin_change(Some(client), file(number), self.now)
     }
 
-    fn callback(&mut self) -> OutgoingCallback {
+    pub(super) fn callback(&mut self) -> OutgoingCallback {
         self.state.next_callback().unwrap()
     }
 
-    fn end(&mut self, callback: &OutgoingCallback, end: CallbackEnd) {
-        self.state.end_callback(callback.session, callback.connection, end);
+    pub(super) fn end(&mut self, callback: &OutgoingCallback, end: CallbackEnd) {
+        self.state.end_callback(callback, end);
     }
+}
+
+pub(super) fn wish(client: ClientId, number: u128, writing: Option<u64>) -> DelegationRequest {
+    DelegationRequest { client, file: file(number), writing, given_by: None, own_changes: 0 }
 }
 
 /// A delegation of file 1 that was recalled, and its client, with its session, and another client.
@@ -67,6 +101,7 @@ fn nothing_is_delegated_while_it_is_changed_without_an_open() {
     world.state.mark_changing(file(1));
     world.state.end_change(file(1));
     assert_eq!(world.delegate(a, 1), Err(Undelegated::Contention));
+    assert_eq!(world.delegate_to_write(a, 1), Err(Undelegated::Contention));
     world.state.end_change(file(1));
     assert!(world.delegate(a, 1).is_ok());
 }
@@ -134,6 +169,52 @@ fn who_lost_count_is_called_from_the_beginning_and_then_not_at_all() {
 }
 
 #[test]
+fn recalls_go_out_side_by_side_in_the_slots_that_the_client_has() {
+    let mut world = world();
+    let (a, _) = world.holder("a");
+    let b = world.client("b");
+    for number in 0..10 {
+        world.delegate(a, number).unwrap();
+        assert!(world.change(b, number).is_err());
+    }
+    let slots = channel().slots as usize;
+    let sent: Vec<_> = std::iter::from_fn(|| world.state.next_callback()).collect();
+    let numbers =
+        |sent: &[OutgoingCallback]| sent.iter().map(|sent| (sent.slot, sent.sequence)).collect::<Vec<_>>();
+    assert_eq!(numbers(&sent), (0..slots as u32).map(|slot| (slot, 1)).collect::<Vec<_>>());
+    assert_eq!(sent[5].highest_slot, 5);
+    world.end(&sent[3], CallbackEnd::Answered(NfsStatus::Ok));
+    world.end(&sent[5], CallbackEnd::Answered(NfsStatus::Ok));
+    let rest: Vec<_> = std::iter::from_fn(|| world.state.next_callback()).collect();
+    assert_eq!(numbers(&rest), [(3, 2), (5, 2)]);
+    let notices: Vec<_> = sent.iter().chain(&rest).map(|sent| &sent.notice).collect();
+    assert!(notices.iter().enumerate().all(|(place, notice)| !notices[..place].contains(notice)));
+}
+
+#[test]
+fn a_client_with_fewer_slots_than_it_said_is_called_in_those() {
+    let mut world = world();
+    let (a, _) = world.holder("a");
+    let b = world.client("b");
+    for number in 0..3 {
+        world.delegate(a, number).unwrap();
+        assert!(world.change(b, number).is_err());
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| world.state.next_callback()).collect();
+    world.end(&sent[1], CallbackEnd::Refused(NfsStatus::BadSlot));
+    world.end(&sent[2], CallbackEnd::Refused(NfsStatus::BadSlot));
+    assert!(world.state.next_callback().is_none());
+    world.end(&sent[0], CallbackEnd::Answered(NfsStatus::Ok));
+    for sequence in 2..4 {
+        let again = world.callback();
+        assert_eq!((again.slot, again.sequence), (0, sequence));
+        assert!(world.state.next_callback().is_none());
+        world.end(&again, CallbackEnd::Answered(NfsStatus::Ok));
+    }
+    assert!(world.state.next_callback().is_none(), "all three were told");
+}
+
+#[test]
 fn a_session_that_is_destroyed_leaves_what_it_had_to_tell_to_the_others() {
     let (mut world, a, session, _, _) = recalled();
     let callback = world.callback();
@@ -152,7 +233,9 @@ fn the_client_is_told_which_reply_to_read_first_as_long_as_it_may_not_have_done_
         let b = world.client("b");
         world.enter(session, 3, 1).unwrap();
         let request = RequestId { session, slot: 3, sequence: 1 };
-        world.state.delegate(a, file(1), Some(request), world.now, &mut world.undo).unwrap();
+        let wish = DelegationRequest { given_by: Some(request), ..wish(a, 1, None) };
+        let (state, undo) = (&mut world.state, &mut world.undo);
+        state.delegate(&wish, || OpenReference::new(()), world.now, undo).unwrap();
         world.state.leave(session, 3, None, world.now);
         if read {
             world.enter(session, 3, 2).unwrap();
@@ -196,6 +279,22 @@ fn a_client_that_is_silent_since_a_recall_loses_what_was_recalled_and_nothing_el
 }
 
 #[test]
+fn a_client_whose_lease_runs_out_between_recall_and_revocation_is_not_forgotten() {
+    let mut world = world();
+    let (a, _) = world.holder("a");
+    let b = world.client("b");
+    let (id, other) = (world.delegate(a, 1).unwrap(), world.delegate(a, 2).unwrap());
+    world.now += LEASE / 2;
+    assert_eq!(world.change(b, 1), Err(Refusal::Recalled(file(1))));
+    world.now += LEASE;
+    assert_eq!(world.change(b, 1), Err(Refusal::Recalled(file(1))), "a lease since the recall");
+    world.now += Duration::from_nanos(1);
+    assert_eq!(world.change(b, 1), Ok(()));
+    assert_eq!(world.state.test_state_id(a, &id), NfsStatus::DelegRevoked);
+    assert_eq!(world.state.test_state_id(a, &other), NfsStatus::Ok);
+}
+
+#[test]
 fn a_silent_client_is_forgotten_with_its_delegations_by_who_is_in_conflict() {
     let mut world = world();
     let (a, _) = world.holder("a");
@@ -228,10 +327,9 @@ fn delegations_are_bounded() {
 fn what_is_reclaimed_is_to_be_returned_within_a_lease() {
     let mut world = world_with(Limits::default(), &["a"]);
     let (a, _) = world.connect("a");
-    let (state, undo) = (&mut world.state, &mut world.undo);
-    let reclaimed = state.reclaim_delegation(a, file(1), world.now, undo).unwrap();
-    assert_eq!(state.reclaim_delegation(a, file(1), world.now, undo), Some(reclaimed), "once is enough");
-    assert_eq!(state.revoke_overdue(world.now), 0);
+    let reclaimed = world.reclaim(a, 1, None).unwrap();
+    assert_eq!(world.reclaim(a, 1, None), Some(reclaimed), "once is enough");
+    assert_eq!(world.state.revoke_overdue(world.now), 0);
     world.now += LEASE + Duration::from_nanos(1);
     assert_eq!(world.state.revoke_overdue(world.now), 1);
 }
