@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use cache::DataOp;
 use ids::{BlockIndex, ObjectId};
-use meta::{Attachment, Scan};
+use meta::{Attachment, MetaError, Scan};
 
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
@@ -17,6 +17,8 @@ use crate::volume::{Inner, Volume};
 
 /// Rows of objects that one transaction takes apart, at most.
 const ROWS: usize = 512;
+/// And at least: those that lead to the rest, and some that go.
+const FEWEST_ROWS: usize = 8;
 /// Orphans that are looked at in one transaction.
 const ORPHANS: usize = 256;
 
@@ -78,24 +80,16 @@ impl Inner {
 
     /// Takes objects apart completely, in several transactions if need be; those with names only if `named`.
     pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
-        let mut at = 0;
+        let (mut at, mut rows) = (0, ROWS);
         while at < orphans.len() {
-            let done: Result<_, VolumeError> = upkeep_transaction!(self.node, |transaction| {
-                let mut rows = ROWS;
-                let mut freed = Amount::default();
-                let mut finished = 0;
-                for &object in &orphans[at..] {
-                    if rows == 0
-                        || !self.take_apart(transaction, object, named, &mut rows, &mut freed).await?
-                    {
-                        break;
-                    }
-                    finished += 1;
+            let (finished, freed) = match self.take_some_apart(&orphans[at..], named, rows).await {
+                // Maps without two neighbours alike, and the books of what they share.
+                Err(VolumeError::Meta(MetaError::TooLarge { .. })) if rows > FEWEST_ROWS => {
+                    rows /= 2;
+                    continue;
                 }
-                environment::failpoint!("reap.before-commit");
-                Ok((finished, freed))
-            });
-            let (finished, freed) = done?;
+                done => done?,
+            };
             self.usage.add(freed);
             // Only now: a transaction that is run again needs them again.
             for object in &orphans[at..at + finished] {
@@ -107,6 +101,26 @@ impl Inner {
             at += finished;
         }
         Ok(orphans.len())
+    }
+
+    /// In one transaction; how many are gone, and what they had.
+    async fn take_some_apart(
+        &self,
+        orphans: &[ObjectId],
+        named: bool,
+        rows: usize,
+    ) -> Result<(usize, Amount), VolumeError> {
+        upkeep_transaction!(self.node, |transaction| {
+            let (mut rows, mut freed, mut finished) = (rows, Amount::default(), 0);
+            for &object in orphans {
+                if rows == 0 || !self.take_apart(transaction, object, named, &mut rows, &mut freed).await? {
+                    break;
+                }
+                finished += 1;
+            }
+            environment::failpoint!("reap.before-commit");
+            Ok((finished, freed))
+        })
     }
 
     /// Deletes up to `rows` rows of an orphan. Whether nothing of it is left.

@@ -366,6 +366,31 @@ async fn a_deleted_volume_leaves_nothing_of_what_its_files_shared() {
 }
 
 #[tokio::test]
+async fn what_one_transaction_cannot_take_apart_goes_in_several() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"").await;
+    set_size(&node, file, 1 << 40).await;
+    // No two neighbours are alike, so that the garbage takes more than a record has room for.
+    for part in 0..4 {
+        let mut tx = node.store.begin(meta::Mode::Optimistic).await.unwrap();
+        for chunk in part * 64..(part + 1) * 64_u64 {
+            let mut map = crate::row::Chunk::default();
+            for index in 0..crate::row::CHUNK_BLOCKS {
+                let version = Version(1 << 32 | index * index << 8);
+                let entry = crate::row::BlockEntry { version, hole: false, ..crate::row::BlockEntry::NONE };
+                map.set(index, entry);
+            }
+            let first = BlockIndex(chunk * crate::row::CHUNK_BLOCKS);
+            tx.put(node.volume.inner.keys.chunk(file.object, first), map.encode());
+        }
+        tx.commit(Priority::Upkeep).await.unwrap().durable().await.unwrap();
+    }
+    remove(&node, "a").await;
+    assert_eq!(node.entry(file, 0).await, crate::row::BlockEntry::NONE);
+    node.check().await;
+}
+
+#[tokio::test]
 async fn an_operation_that_meets_damage_half_way_takes_its_transaction_along() {
     let (node, from, to, text) = pair().await;
     let keys = node.volume.inner.keys;
@@ -393,6 +418,21 @@ async fn what_is_not_in_the_books_is_not_taken_over_and_stays_in_the_clouds() {
     assert_eq!(content(&node, third).await, b"third");
     set_size(&node, to, 0).await;
     assert!(node.volume.all_garbage(None, 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_shared_is_warmed_once() {
+    let (node, from, to, _) = pair().await;
+    remove(&node, "from").await;
+    let third = file_of(&node, "third", b"").await;
+    clone(&node, at(to, 0), at(third, 0), 0).await;
+    node.cache.drop_clean().await;
+    for (file, fetched) in [(to, 4), (third, 0)] {
+        let warmed = node.volume.warm(file.object, BlockIndex(0), 9).await.unwrap().unwrap();
+        assert_eq!((warmed.fetched, warmed.blocks), (fetched, 4));
+    }
+    assert_eq!(node.volume.warm(from.object, BlockIndex(0), 9).await.unwrap(), None);
+    assert!(node.volume.why("third", BlockIndex(0), 9).await.unwrap().unwrap().blocks[3].cached);
 }
 
 #[tokio::test]
