@@ -6,7 +6,9 @@
 mod error;
 mod export;
 mod log;
+mod nfs_limits;
 mod origin;
+mod owner_names;
 mod protection;
 mod quantity;
 mod schema;
@@ -19,8 +21,10 @@ use serde::{Deserialize, Serialize};
 pub use error::ConfigError;
 pub use export::{ExportConfig, Squash};
 pub use log::{LogConfig, LogFormat};
+pub use nfs_limits::NfsLimitsConfig;
 pub(crate) use origin::flatten;
 pub use origin::{Origin, Setting};
+pub use owner_names::OwnerNames;
 pub use protection::{ExportTls, NfsTlsConfig, Sec};
 pub use quantity::{ByteSize, Span};
 pub use schema::schema;
@@ -82,8 +86,17 @@ pub struct NfsConfig {
     pub delegations: bool,
     /// The keytab with the keys of `nfs/HOST`, for clients with Kerberos. Without it they are refused.
     pub keytab: Option<PathBuf>,
+    /// What users and groups are called on the wire.
+    pub names: OwnerNames,
+    /// The domain behind the names of users and groups, such as `example.org`.
+    pub domain: Option<String>,
+    /// Address and port of a built-in portmapper, such as `0.0.0.0:111`, for clients that insist on asking one. Without
+    /// it there is none, and no client of NFSv4 needs one.
+    pub portmapper: Option<SocketAddr>,
     /// TLS.
     pub tls: NfsTlsConfig,
+    /// Bounds on what clients may have.
+    pub limits: NfsLimitsConfig,
 }
 
 /// The admin interface. It takes the token that the running gateway leaves in its data folder.
@@ -249,7 +262,11 @@ impl Default for NfsConfig {
             lease: Span::from_secs(90),
             delegations: true,
             keytab: None,
+            names: OwnerNames::default(),
+            domain: None,
+            portmapper: None,
             tls: NfsTlsConfig::default(),
+            limits: NfsLimitsConfig::default(),
         }
     }
 }
@@ -356,6 +373,8 @@ impl Config {
             return wrong("nfs.lease", format!("{} is not between 10s and 1h", self.nfs.lease));
         }
         self.nfs.tls.check().or_else(|why| wrong("nfs.tls", why))?;
+        self.nfs.check_names().or_else(|why| wrong("nfs.names", why))?;
+        self.nfs.limits.check().or_else(|why| wrong("nfs.limits", why))?;
         for (key, size, least) in [
             ("cache.memory", self.cache.memory, 16),
             ("cache.journal", self.cache.journal, 64),
@@ -422,7 +441,8 @@ impl Config {
         }
         let usable = self.clouds.iter().filter(|cloud| !cloud.drained).count();
         let clouds = if volume.clouds.is_empty() { usable } else { volume.clouds.len() };
-        if clouds < scheme.total() {
+        // A volume that is elsewhere is not made here.
+        if clouds < scheme.total() && volume.export.referral.is_empty() {
             return Err((
                 "policy",
                 format!("{} needs {} clouds, there are {clouds}", volume.policy, scheme.total()),

@@ -2,7 +2,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use nfs4_server::Server;
+use onc_rpc::Portmapper;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +51,10 @@ impl Gateway {
         // Ports first: somebody else's gateway on them is the likeliest mistake, and costs nothing to find.
         let nfs_listener = listen("nfs.listen", config.nfs.listen).await?;
         let admin_listener = listen("admin.listen", config.admin.listen).await?;
+        let portmapper_sockets = match config.nfs.portmapper {
+            Some(address) => Some(listen_both("nfs.portmapper", address).await?),
+            None => None,
+        };
         let (nfs, admin) = (address(&nfs_listener)?, address(&admin_listener)?);
         let node = Arc::new(Node::open(config).await?);
         let door = Arc::new(Door::new(&node.folder, &*node.environment.entropy)?);
@@ -90,7 +96,15 @@ impl Gateway {
                 }
             }
         });
-        let tasks = vec![nfs_task, admin_task, bury_task, watch_task, pin_task, security_task];
+        let mut tasks = vec![nfs_task, admin_task, bury_task, watch_task, pin_task, security_task];
+        if let Some((tcp, udp)) = portmapper_sockets {
+            let at = address(&tcp)?;
+            tracing::info!(%at, "the portmapper answers");
+            let portmapper =
+                Portmapper::new(&[Server::registration(nfs)], at, node.environment.clock.clone());
+            let stop = stop.clone();
+            tasks.push(tokio::spawn(async move { portmapper.serve(tcp, udp, stop).await }));
+        }
         Ok(Gateway { node, nfs, admin, stop, tasks, failure })
     }
 
@@ -156,17 +170,27 @@ impl Gateway {
     }
 }
 
+/// The same port for both.
+async fn listen_both(key: &str, address: SocketAddr) -> Result<(TcpListener, UdpSocket), StartError> {
+    let tcp = listen(key, address).await?;
+    let at = self::address(&tcp)?;
+    let udp = UdpSocket::bind(at).await.map_err(|cause| cannot_listen(key, at, &cause))?;
+    Ok((tcp, udp))
+}
+
 async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|cause| {
-        let hint = match cause.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                "the port is in use; stop whoever listens there or choose another with --nfs, --admin or in the configuration"
-            }
-            std::io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
-            _ => "choose an address of this machine",
-        };
-        StartError::Configuration(format!("cannot listen on {address} ({key}): {cause}; {hint}"))
-    })
+    TcpListener::bind(address).await.map_err(|cause| cannot_listen(key, address, &cause))
+}
+
+fn cannot_listen(key: &str, address: SocketAddr, cause: &std::io::Error) -> StartError {
+    let hint = match cause.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "the port is in use; stop whoever listens there or choose another with --nfs, --admin or in the configuration"
+        }
+        std::io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        _ => "choose an address of this machine",
+    };
+    StartError::Configuration(format!("cannot listen on {address} ({key}): {cause}; {hint}"))
 }
 
 fn address(listener: &TcpListener) -> Result<SocketAddr, StartError> {

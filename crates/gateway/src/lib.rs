@@ -19,6 +19,7 @@ mod drain;
 mod dump;
 mod error;
 mod gateway;
+mod name_service;
 mod nfs_security;
 mod node;
 mod node_rows;

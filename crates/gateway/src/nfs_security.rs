@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use environment::Environment;
 use kerberos::{Kerberos, Keytab};
 use onc_rpc::Security;
-use onc_rpc::gss::{GssLimits, GssServer, UnixUser, Users};
+use onc_rpc::gss::{GssLimits, GssServer};
 use onc_rpc::tls::{ClientCertificates, TlsServer};
 use parking_lot::{Mutex, RwLock};
-use tokio::process::Command;
 use zeroize::Zeroizing;
 
 use crate::config::NfsConfig;
+use crate::name_service::{KerberosUsers, SystemNames};
 
 /// The service that clients ask a ticket for: `nfs/HOST@REALM`.
 const SERVICE: &str = "nfs";
@@ -39,7 +38,7 @@ struct Offered {
 /// Kerberos, with what changes with the keytab.
 struct Krb5 {
     mechanism: Arc<Kerberos>,
-    users: Arc<NameService>,
+    users: Arc<KerberosUsers>,
     gss: Arc<GssServer>,
 }
 
@@ -164,7 +163,8 @@ impl Prepared {
 
 impl Krb5 {
     fn new(keytab: Keytab, environment: &Environment) -> Krb5 {
-        let users = Arc::new(NameService { realms: RwLock::new(keytab.realms()) });
+        let names = Arc::new(SystemNames::new(environment.clock.clone()));
+        let users = Arc::new(KerberosUsers { realms: RwLock::new(keytab.realms()), names });
         let mechanism = Arc::new(Kerberos::new(SERVICE, keytab, environment.entropy.clone()));
         let (environment, limits) = (environment.clone(), GssLimits::default());
         let gss = Arc::new(GssServer::new(mechanism.clone(), users.clone(), environment, limits));
@@ -212,46 +212,6 @@ impl Files {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// The users that this machine knows, from whatever its name service asks: `anna@REALM` is its user `anna`. Principals of
-/// machines and services (`host/...`, `root/...`) are nobody, and so are those of other realms, where anybody may have
-/// been given any name.
-struct NameService {
-    /// Those of the keytab.
-    realms: RwLock<Vec<String>>,
-}
-
-#[async_trait]
-impl Users for NameService {
-    async fn user(&self, principal: &str) -> Option<UnixUser> {
-        let (name, realm) = user_name(principal)?;
-        if !self.realms.read().iter().any(|ours| ours == realm) {
-            return None;
-        }
-        let uid = numbers("-u", name).await?.first().copied()?;
-        let groups = numbers("-G", name).await?;
-        Some(UnixUser { uid, gid: *groups.first()?, groups: groups.into() })
-    }
-}
-
-/// The user that a principal may be, and its realm; only what `useradd` would take for a name.
-fn user_name(principal: &str) -> Option<(&str, &str)> {
-    let (name, realm) = principal.split_once('@')?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    let usual =
-        name.bytes().all(plain) && !name.starts_with('-') && name.bytes().any(|byte| !byte.is_ascii_digit());
-    usual.then_some((name, realm))
-}
-
-/// What id(1) says, which asks the machine's name service also where this program is linked statically.
-async fn numbers(option: &str, name: &str) -> Option<Vec<u32>> {
-    let output = Command::new("id").args([option, "--", name]).kill_on_drop(true).output().await.ok()?;
-    if !output.status.success() {
-        return None;
-    }
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.split_ascii_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -306,25 +266,5 @@ mod tests {
         assert!(security.offer().tls.is_none());
         security.apply(security.prepare(&certified).unwrap()).unwrap();
         assert!(security.offer().tls.is_some());
-    }
-
-    #[tokio::test]
-    async fn a_user_of_this_machine_is_found_with_his_groups_and_others_are_not() {
-        let users = NameService { realms: RwLock::new(vec!["EXAMPLE.ORG".into()]) };
-        let root = users.user("root@EXAMPLE.ORG").await.unwrap();
-        assert_eq!((root.uid, root.gid), (0, 0));
-        assert!(root.groups.contains(&0));
-        for nobody in [
-            "no-such-user@EXAMPLE.ORG",
-            "root@OTHER.ORG",
-            "host/box@EXAMPLE.ORG",
-            "root\\@EXAMPLE.ORG@OTHER.ORG",
-            "-u@EXAMPLE.ORG",
-            "0@EXAMPLE.ORG",
-            "@EXAMPLE.ORG",
-            "root",
-        ] {
-            assert_eq!(users.user(nobody).await, None, "{nobody}");
-        }
     }
 }

@@ -11,7 +11,7 @@ use file_system::FileSystem;
 use ids::{BlockShift, GatewayId, VolumeId};
 use journal::{Journal, JournalConfig};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
-use nfs4_server::{Export, Limits, Server, ServerConfig, ServerError};
+use nfs4_server::{Export, NameMapping, Server, ServerConfig, ServerError};
 use parking_lot::{Mutex, RwLock};
 use rustix::process::{Resource, getrlimit};
 use seal::{KeyFile, Suite};
@@ -21,10 +21,11 @@ use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
 use crate::clouds::Clouds;
-use crate::config::VolumeConfig;
+use crate::config::{NfsConfig, OwnerNames, VolumeConfig};
 use crate::config_file::ConfigFile;
 use crate::data_folder::DataFolder;
 use crate::drain::Drains;
+use crate::name_service::SystemNames;
 use crate::nfs_security::NfsSecurity;
 use crate::node_rows::{self, StoredClients};
 use crate::{Config, Left, StartError, clean_stop, owner};
@@ -161,12 +162,13 @@ impl Node {
             lease: config.nfs.lease.as_duration(),
             courtesy: ServerConfig::DEFAULT_COURTESY,
             delegations: config.nfs.delegations,
-            limits: nfs_limits(getrlimit(Resource::Nofile).current),
+            limits: config.nfs.limits.limits(getrlimit(Resource::Nofile).current),
         })
         .await
         .map_err(StartError::configuration)?;
         let nfs_security = NfsSecurity::load(&config.nfs, &environment).map_err(StartError::configuration)?;
         server.replace_security(nfs_security.offer());
+        server.replace_names(name_mapping(&config.nfs, &environment));
         let started = environment.clock.monotonic();
         let file = ConfigFile::of(&config);
         let node = Node {
@@ -197,7 +199,7 @@ impl Node {
             node.serve(volume);
         }
         for wanted in node.config.volumes.clone() {
-            if node.volumes.get(&wanted.name).is_none() {
+            if node.volumes.get(&wanted.name).is_none() && wanted.export.referral.is_empty() {
                 node.create_volume(&wanted).await.map_err(|cause| {
                     StartError::Configuration(format!("volume {:?}: {cause}", wanted.name))
                 })?;
@@ -305,7 +307,16 @@ impl Node {
             let options = configured.and_then(|volume| volume.export.options().ok()).unwrap_or_default();
             Export::new(name, served.volume.clone()).with(options)
         };
-        self.server.replace_exports(self.served().iter().map(export).collect())
+        let served = self.served();
+        let mut exports: Vec<_> = served.iter().map(export).collect();
+        for volume in config.volumes.iter().filter(|volume| !volume.export.referral.is_empty()) {
+            if !served.iter().any(|served| served.volume.name() == volume.name)
+                && let Ok(options) = volume.export.options()
+            {
+                exports.push(Export::referral(&volume.name, options));
+            }
+        }
+        self.server.replace_exports(exports)
     }
 
     /// All volumes, by name.
@@ -384,12 +395,15 @@ impl Node {
     }
 }
 
-/// Connections take half of the file descriptors (`None`: as many as there are numbers) at the most; cache and clouds need
-/// theirs.
-fn nfs_limits(descriptors: Option<u64>) -> Limits {
-    let usual = Limits::default();
-    let half = descriptors.map_or(usize::MAX, |all| usize::try_from(all / 2).unwrap_or(usize::MAX));
-    Limits { connections: usual.connections.min(half), ..usual }
+/// Who says what users and groups are called; nobody if they are numbers.
+fn name_mapping(config: &NfsConfig, environment: &Environment) -> Option<NameMapping> {
+    match (config.names, &config.domain) {
+        (OwnerNames::System, Some(domain)) => Some(NameMapping {
+            service: Arc::new(SystemNames::new(environment.clock.clone())),
+            domain: domain.clone(),
+        }),
+        _ => None,
+    }
 }
 
 pub(crate) fn journal_config(config: &Config) -> JournalConfig {
@@ -408,17 +422,5 @@ pub(crate) fn journal_config(config: &Config) -> JournalConfig {
         queue: standard.queue.min(capacity / 8),
         batch: standard.batch.min(segment / 2),
         ..standard
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_leave_descriptors_for_everything_else() {
-        assert_eq!(nfs_limits(Some(1024)).connections, 512);
-        assert_eq!(nfs_limits(Some(1 << 20)), Limits::default());
-        assert_eq!(nfs_limits(None), Limits::default());
     }
 }

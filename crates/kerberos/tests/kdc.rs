@@ -171,8 +171,8 @@ struct Nobody;
 
 #[async_trait]
 impl Users for Nobody {
-    async fn user(&self, _principal: &str) -> Option<UnixUser> {
-        None
+    async fn user(&self, _principal: &str) -> Result<Option<UnixUser>, GssError> {
+        Ok(None)
     }
 }
 

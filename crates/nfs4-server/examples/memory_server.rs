@@ -18,7 +18,7 @@ use nfs4_server::{
     Export, ExportOptions, ExportSecurity, Flavor, Limits, MemoryClientRecords, Server, ServerConfig,
 };
 use onc_rpc::Security;
-use onc_rpc::gss::{GssLimits, GssServer, UnixUser, Users};
+use onc_rpc::gss::{GssError, GssLimits, GssServer, UnixUser, Users};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -82,8 +82,8 @@ struct Everybody;
 
 #[async_trait]
 impl Users for Everybody {
-    async fn user(&self, _: &str) -> Option<UnixUser> {
-        Some(UnixUser { uid: 0, gid: 0, groups: Arc::new([]) })
+    async fn user(&self, _: &str) -> Result<Option<UnixUser>, GssError> {
+        Ok(Some(UnixUser { uid: 0, gid: 0, groups: Arc::new([]) }))
     }
 }
 

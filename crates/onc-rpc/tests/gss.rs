@@ -95,14 +95,17 @@ impl SecurityContext for ToyContext {
     }
 }
 
-/// Knows nobody but `anna`.
+/// Knows nobody but `anna`, and cannot say who `late` is.
 struct OnlyAnna;
 
 #[async_trait]
 impl Users for OnlyAnna {
-    async fn user(&self, principal: &str) -> Option<UnixUser> {
+    async fn user(&self, principal: &str) -> Result<Option<UnixUser>, GssError> {
+        if principal == "late" {
+            return Err(GssError::new(GssError::FAILURE, "the name service does not answer"));
+        }
         let groups = Arc::from([7, 8]);
-        (principal == "anna").then_some(UnixUser { uid: 1000, gid: 100, groups })
+        Ok((principal == "anna").then_some(UnixUser { uid: 1000, gid: 100, groups }))
     }
 }
 
@@ -332,6 +335,14 @@ async fn a_wrong_token_gets_a_reason_and_no_context() {
     assert_eq!(world.establish("nonsense").await, (vec![], vec![], GssError::DEFECTIVE_TOKEN));
     assert_eq!(world.establish("anna 999").await, (vec![], vec![], GssError::EXPIRED));
     assert_eq!(world.gss.contexts(), 0);
+}
+
+#[tokio::test]
+async fn nobody_becomes_the_anonymous_user_because_it_cannot_be_said_who_he_is() {
+    let mut world = World::new(GssLimits::default());
+    let (_, handle, major) = world.establish("late 2000").await;
+    assert_eq!((handle.len(), major), (0, GssError::FAILURE));
+    world.context("clara").await;
 }
 
 #[tokio::test]

@@ -102,3 +102,24 @@ fn networks(texts: &[String]) -> Result<Vec<Network>, String> {
     let networks = texts.iter().map(|network| network.parse::<Network>());
     networks.collect::<Result<_, _>>().map_err(|cause| cause.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::Config;
+
+    #[test]
+    fn a_volume_that_is_elsewhere_needs_no_clouds_here() {
+        let parse = |referral: &str| {
+            let text = format!("[[volume]]\nname = 'far'\nexport = {{ referral = {referral} }}");
+            Config::parse(&text, Path::new("k.toml"))
+        };
+        let config = parse("['box2.example.org:/far', '[fd00::7]:/far']").unwrap();
+        let options = config.volumes[0].export.options().unwrap();
+        let shown: Vec<_> = options.referral.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["box2.example.org:/far", "[fd00::7]:/far"]);
+        assert!(parse("[]").unwrap_err().to_string().contains("needs 3 clouds"));
+        assert!(parse("['box2']").unwrap_err().to_string().contains("volume[0].export: "));
+    }
+}

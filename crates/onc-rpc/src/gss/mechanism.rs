@@ -86,6 +86,7 @@ pub struct UnixUser {
 /// Says who principals are here.
 #[async_trait]
 pub trait Users: Send + Sync {
-    /// Asked once for each context. `None`: nobody in particular.
-    async fn user(&self, principal: &str) -> Option<UnixUser>;
+    /// Asked once for each context, which lives for hours: `None` is nobody in particular, for good. Who cannot say that now
+    /// fails, and the client gets no context.
+    async fn user(&self, principal: &str) -> Result<Option<UnixUser>, GssError>;
 }

@@ -101,11 +101,17 @@ impl GssServer {
             let verifier = verifier(&*accepted.context, WINDOW)?;
             Ok((accepted, verifier))
         });
+        let established = match established {
+            Ok((accepted, verifier)) => {
+                let user = self.users.user(accepted.context.principal()).await;
+                user.map(|user| (accepted, verifier, user))
+            }
+            Err(error) => Err(error),
+        };
         let mut out = Encoder::new();
         match established {
-            Ok((accepted, verifier)) => {
+            Ok((accepted, verifier, user)) => {
                 let principal = accepted.context.principal().to_owned();
-                let user = self.users.user(&principal).await;
                 tracing::debug!(peer = %peer.address(), principal, ?user, "security context established");
                 let mut handle: Handle = [0; 16];
                 self.environment.entropy.fill(&mut handle);
