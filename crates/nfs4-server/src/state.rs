@@ -17,6 +17,7 @@ mod lock;
 mod minor0;
 mod open;
 mod overview;
+mod places;
 mod probe;
 mod range_lock;
 mod recall;

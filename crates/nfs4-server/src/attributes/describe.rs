@@ -48,6 +48,7 @@ impl<'a> Describer<'a> {
         let mut values = of_server(server);
         values.fsid = Some(fsid(root.volume));
         if let Some(space) = space {
+            values.clone_blksize = Some(space.clone_unit);
             values.files_avail = Some(space.free_files);
             values.files_free = Some(space.free_files);
             values.files_total = Some(space.total_files);

@@ -78,6 +78,7 @@ const OBJECT: Bitmap = Attribute::set(&[
 
 /// Attributes that the volume has to be asked for.
 const SPACE: Bitmap = Attribute::set(&[
+    Attribute::CloneBlksize,
     Attribute::FilesAvail,
     Attribute::FilesFree,
     Attribute::FilesTotal,
