@@ -45,18 +45,19 @@ pub(crate) fn request_seeds() -> Vec<Vec<u8>> {
     let lookup = |name: &str| NfsArgOp::Lookup(nfs4::LookupArgs { name: name.into() });
     let before =
         [NfsArgOp::Sequence(sequence), NfsArgOp::PutRootFh, lookup("home"), lookup("f"), NfsArgOp::SaveFh];
-    let seed = |operations: &[NfsArgOp], last: Bytes| {
+    let seed = |minor_version, operations: &[NfsArgOp], last: Bytes| {
         let mut out = Encoder::new();
         let op_count = operations.len() as u32 + 1;
-        CompoundHeader { tag: "seed".into(), minor_version: 2, op_count }.encode(&mut out);
+        CompoundHeader { tag: "seed".into(), minor_version, op_count }.encode(&mut out);
         operations.iter().for_each(|operation| operation.encode(&mut out));
         out.put_raw(last);
         out.into_bytes().to_vec()
     };
-    let on_file = vectors::of("args").map(|vector| seed(&before, vector.wire));
-    let in_directory = vectors::of("args").map(|vector| seed(&before[..3], vector.wire));
-    let alone = vectors::of("args").map(|vector| seed(&[], vector.wire));
-    on_file.chain(in_directory).chain(alone).collect()
+    let on_file = vectors::of("args").map(|vector| seed(2, &before, vector.wire));
+    let in_directory = vectors::of("args").map(|vector| seed(2, &before[..3], vector.wire));
+    let alone = vectors::of("args").map(|vector| seed(2, &[], vector.wire));
+    let without_session = vectors::of("args").map(|vector| seed(0, &before[1..], vector.wire));
+    on_file.chain(in_directory).chain(alone).chain(without_session).collect()
 }
 
 /// What two clients do to a server, step by step. See [`step`] for the language.

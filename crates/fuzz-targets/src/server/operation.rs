@@ -8,7 +8,7 @@ use super::world::World;
 use crate::tape::Tape;
 
 /// How many kinds of operations there are; the byte of a kind is taken modulo this.
-pub(super) const KINDS: u8 = 50;
+pub(super) const KINDS: u8 = 51;
 
 const NAMES: [&str; 12] = ["f", "g", "d", "l", "x", "home", "other", "", ".", "..", "a/b", "nul\0"];
 
@@ -148,6 +148,7 @@ pub(super) fn operation(world: &World, client: usize, tape: &mut Tape<'_>, out: 
             synchronous: true,
             source_servers: Vec::new(),
         }),
+        50 => NfsArgOp::DelegReturn(DelegReturnArgs { state_id: c.state_id() }),
         _ => NfsArgOp::Nverify(VerifyArgs { attributes: c.attributes() }),
     };
     operation.encode(out);

@@ -44,6 +44,8 @@ fn limits() -> Limits {
         lock_owners_per_client: 4,
         optimistic_tries: 2,
         exclusive_tries: 2,
+        // Time stands still while a request is run.
+        waiting_for_returns: 0,
         ..Limits::default()
     }
 }
@@ -162,7 +164,8 @@ impl World {
         CreateSessionArgs {
             client,
             sequence_id,
-            flags: 0,
+            // Nobody answers there; until that is found out files are delegated.
+            flags: bits::create_session::CONN_BACK_CHAN,
             fore_channel: channel,
             back_channel: channel,
             callback_program: 1,
@@ -218,7 +221,14 @@ impl World {
         for result in &reply.results {
             match result {
                 NfsResOp::GetFh(Outcome::Ok(handle)) => self.handles.push(handle.clone()),
-                NfsResOp::Open(Outcome::Ok(open)) => self.state_ids.push(open.state_id),
+                NfsResOp::Open(Outcome::Ok(open)) => {
+                    self.state_ids.push(open.state_id);
+                    match &open.delegation {
+                        OpenDelegation::Read(read) => self.state_ids.push(read.state_id),
+                        OpenDelegation::Write(write) => self.state_ids.push(write.state_id),
+                        _ => {}
+                    }
+                }
                 NfsResOp::Lock(LockRes::Ok(id))
                 | NfsResOp::Unlock(Outcome::Ok(id))
                 | NfsResOp::OpenDowngrade(Outcome::Ok(id))
