@@ -356,8 +356,9 @@ async fn unknown_forged_and_expired_contexts_are_refused() {
     // CONTINUE_INIT: no context takes another token.
     assert_eq!(world.refused(&Wish { context_procedure: 2, ..context.clone() }).await, CREDENTIAL_PROBLEM);
     assert_eq!(world.refused(&Wish { context_procedure: INIT, ..context.clone() }).await, BAD_CREDENTIAL);
-    let next = Wish { number: 2, ..context };
-    assert_eq!(world.accepted(&next, &[]).await.0, 0, "the context is as good as before");
+    assert_eq!(world.refused(&Wish { context_procedure: 4, ..context.clone() }).await, BAD_CREDENTIAL);
+    let next = Wish { number: 1, ..context };
+    assert_eq!(world.accepted(&next, &[]).await.0, 0, "the context is as good as before, number 1 not used");
     world.clock.0.lock().0 = 2000;
     assert_eq!(world.refused(&Wish { number: 3, ..next.clone() }).await, CONTEXT_PROBLEM);
     assert_eq!(world.gss.contexts(), 0);

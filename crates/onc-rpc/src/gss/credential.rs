@@ -53,6 +53,7 @@ pub(super) struct Header {
 pub(super) mod procedure {
     pub const DATA: u32 = 0;
     pub const INIT: u32 = 1;
+    pub const CONTINUE_INIT: u32 = 2;
     pub const DESTROY: u32 = 3;
 }
 

@@ -82,7 +82,8 @@ impl GssServer {
             procedure::INIT => self.establish(call, peer).await,
             procedure::DATA | procedure::DESTROY => self.data(call, gss, raw, header, peer),
             // No context takes more than one token (RFC 2203 §5.2.2).
-            _ => refused(AuthStatus::GssCredentialProblem),
+            procedure::CONTINUE_INIT => refused(AuthStatus::GssCredentialProblem),
+            _ => refused(AuthStatus::BadCredential),
         }
     }
 
@@ -151,6 +152,10 @@ impl GssServer {
             self.contexts.remove(&gss.handle);
             return refuse(AuthStatus::GssContextProblem, "its security context has expired");
         }
+        // Before its number is taken: it may come again, and better.
+        let Some(protection) = Protection::from_wire(gss.service) else {
+            return refuse(AuthStatus::BadCredential, "it wants an unknown protection");
+        };
         match context.window.lock().take(gss.sequence) {
             Sequence::Execute => {}
             Sequence::Drop => return Verdict::Answer(Reply::Drop, OpaqueAuth::default()),
@@ -158,9 +163,6 @@ impl GssServer {
                 return refuse(AuthStatus::GssContextProblem, "its security context has no numbers left");
             }
         }
-        let Some(protection) = Protection::from_wire(gss.service) else {
-            return refuse(AuthStatus::BadCredential, "it wants an unknown protection");
-        };
         let sealed = Sealed { context: context.clone(), sequence: gss.sequence, protection };
         if gss.procedure == procedure::DESTROY {
             if call.procedure != 0 {
