@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use nfs4::bits::recall_any;
 use nfs4::{
-    Attribute, Bitmap, CbCompoundArgs, CbCompoundRes, CbGetAttrArgs, CbRecallAnyArgs, CbRecallArgs,
-    CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, Outcome, ReferringCall, ReferringCallList, Utf8String,
+    Attribute, Bitmap, CbCompoundArgs, CbCompoundRes, CbGetAttrArgs, CbNotifyLockArgs, CbRecallAnyArgs,
+    CbRecallArgs, CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, Outcome, ReferringCall,
+    ReferringCallList, Utf8String,
 };
 use onc_rpc::{Peer, Procedure};
 
@@ -111,6 +112,10 @@ fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
         Notice::Ask { file, .. } => NfsCbArgOp::GetAttr(CbGetAttrArgs {
             file_handle: server.handles.seal(Handle::File(*file)),
             request: Attribute::set(&[Attribute::Change, Attribute::Size]),
+        }),
+        Notice::LockFree { file, owner } => NfsCbArgOp::NotifyLock(CbNotifyLockArgs {
+            file_handle: server.handles.seal(Handle::File(*file)),
+            lock_owner: owner.to_wire(),
         }),
     };
     CbCompoundArgs {

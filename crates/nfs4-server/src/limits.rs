@@ -31,6 +31,8 @@ pub struct Limits {
     pub locks_per_file: usize,
     /// Separate byte ranges that may be locked in all files together.
     pub locks: usize,
+    /// Places in the queues for locks, of all files together; who finds none asks again as if there were no queue.
+    pub waiting_locks: usize,
     /// Lock-owner states of one client.
     pub lock_owners_per_client: usize,
     /// Delegations of one client. Above it opens are not delegated.
@@ -63,6 +65,7 @@ impl Default for Limits {
             opens_per_client: 1 << 17,
             locks_per_file: 1 << 16,
             locks: 1 << 18,
+            waiting_locks: 1 << 14,
             lock_owners_per_client: 1 << 17,
             delegations_per_client: 1 << 14,
             delegations: 1 << 16,

@@ -165,12 +165,14 @@ impl Shared {
         }
     }
 
-    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for too long. To be called every
+    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for
+    /// too long, and lets locks go to the next who waits. To be called every
     /// few seconds.
     pub async fn tick(&self) -> Result<(), NfsStatus> {
         let now = self.now();
         let (late, overdue, revoked) = {
             let mut state = self.state.lock();
+            state.offer_all_locks(now);
             (state.late_reclaimers(now), state.overdue(now), state.revoke_overdue(now))
         };
         if revoked > 0 {

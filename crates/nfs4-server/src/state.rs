@@ -28,13 +28,14 @@ mod state_ids;
 #[cfg(test)]
 mod tests;
 mod undo;
+mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use file_system::FileId;
-use nfs4::{ClientId, NfsStatus, SessionId};
+use nfs4::{ClientId, NfsStatus, OwnerName, SessionId, StateOwner};
 
 pub(crate) use asking::{HolderSays, Question};
 pub(crate) use callback::{CallbackEnd, Notice, OutgoingCallback, RequestId, Signals};
@@ -64,6 +65,7 @@ use probe::ToProbe;
 use range_lock::RangeLocks;
 use recall::Contended;
 use session::Session;
+use waiting::Queues;
 
 /// Why something is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +111,15 @@ pub(crate) struct LockOwner {
     pub owner: Arc<[u8]>,
 }
 
+impl LockOwner {
+    /// As clients know it.
+    pub fn to_wire(&self) -> StateOwner {
+        // It was an `OwnerName` when it came in.
+        let owner = OwnerName::new(self.owner.to_vec()).unwrap_or_default();
+        StateOwner { client: self.client, owner }
+    }
+}
+
 /// Who has a file open, or has locked parts of it: the `other` of a state id is the key.
 pub(crate) type Other = [u8; 12];
 
@@ -138,6 +149,8 @@ pub(crate) struct State {
     files: HashMap<FileId, FileState>,
     /// Separate ranges that are locked in all files together.
     locked_ranges: usize,
+    /// Who waits for locks.
+    waiting: Queues,
     /// Delegations of all files together, revoked ones among them.
     delegations: usize,
     /// Those that were recalled, the one whose holder sent nothing for the longest time first.
@@ -172,6 +185,7 @@ impl State {
             held: HashMap::new(),
             files: HashMap::new(),
             locked_ranges: 0,
+            waiting: Queues::default(),
             delegations: 0,
             recalled: BTreeSet::new(),
             contended: Contended::default(),

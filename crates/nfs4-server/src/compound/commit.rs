@@ -29,7 +29,11 @@ impl Compound<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.undo.keep();
+        if !self.undo.is_empty() {
+            self.undo.keep();
+            let now = self.server.now();
+            self.server.state.lock().offer_changed_locks(now);
+        }
         self.changing.end();
         self.changes = Changes::None;
         self.copying = None;

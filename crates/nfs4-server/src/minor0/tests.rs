@@ -164,7 +164,15 @@ impl World {
         let turn = turn(self.admit_first_lock(open, client, owner, seqids));
         let range = ByteRange::new(0, 1).unwrap();
         let locker = Locker::New { open: *open, owner: owner.as_bytes() };
-        let request = LockRequest { client, file: file(1), locker, range, exclusive: true, reclaim: false };
+        let request = LockRequest {
+            client,
+            file: file(1),
+            locker,
+            range,
+            exclusive: true,
+            reclaim: false,
+            waits: false,
+        };
         let mut undo = UndoLog::default();
         let id = self.state.lock(&request, self.now, &mut undo).unwrap().unwrap();
         undo.keep();

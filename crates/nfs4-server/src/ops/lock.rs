@@ -3,7 +3,7 @@
 use file_system::{FileId, FileKind};
 use nfs4::{
     LockArgs, LockDenied as WireDenied, LockRes, LockTestArgs, LockTestRes, LockType, Locker as WireLocker,
-    NfsStatus, OwnerName, StateId, StateOwner, UnlockArgs,
+    NfsStatus, StateId, UnlockArgs,
 };
 
 use crate::compound::Compound;
@@ -16,15 +16,12 @@ fn denied(held: &LockDenied) -> WireDenied {
         offset: held.range.offset(),
         length: held.range.length(),
         lock_type: if held.exclusive { LockType::Write } else { LockType::Read },
-        owner: StateOwner {
-            client: held.owner.client,
-            // It was an `OwnerName` when it came in.
-            owner: OwnerName::new(held.owner.owner.to_vec()).unwrap_or_default(),
-        },
+        owner: held.owner.to_wire(),
     }
 }
 
-/// LOCK. A client that would wait is told at once that the lock is taken, and asks again (RFC 8881 §9.4).
+/// LOCK. A client that would wait is told at once that the lock is taken, and asks again: when it is called, or when it
+/// thinks fit (RFC 8881 §9.6).
 pub(crate) async fn lock(cx: &mut Compound<'_>, args: &LockArgs) -> Result<LockRes, Failure> {
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::IsDir)?;
@@ -36,7 +33,8 @@ pub(crate) async fn lock(cx: &mut Compound<'_>, args: &LockArgs) -> Result<LockR
         WireLocker::Existing { lock_state_id, .. } => Locker::Known(cx.resolve_state_id(*lock_state_id)?),
     };
     let exclusive = args.lock_type.is_write();
-    let request = LockRequest { client, file, locker, range, exclusive, reclaim: args.reclaim };
+    let waits = matches!(args.lock_type, LockType::ReadWait | LockType::WriteWait);
+    let request = LockRequest { client, file, locker, range, exclusive, reclaim: args.reclaim, waits };
     let server = cx.server;
     let undo = &mut cx.undo;
     match server.with_state(|state, now| state.lock(&request, now, undo))? {

@@ -93,6 +93,9 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     };
     let delegation = delegation::with_open(cx, args, &found.attributes)?;
     let mut flags = open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED;
+    if cx.server.state.lock().can_call_back(client) {
+        flags |= open_result::MAY_NOTIFY_LOCK;
+    }
     let mut given = state_id;
     cx.set_current(Handle::File(file));
     cx.set_state_id(state_id);

@@ -10,7 +10,7 @@ use nfs4::{ClientId, NfsStatus, SessionId, StateId};
 use onc_rpc::{ConnectionId, Credential};
 use tokio::sync::Notify;
 
-use super::{Held, State};
+use super::{Held, LockOwner, State};
 
 /// Tasks that wait for the state.
 #[derive(Debug, Default)]
@@ -40,6 +40,8 @@ pub(crate) enum Notice {
     RecallAny { keep: u32 },
     /// CB_GETATTR: what has the holder of a delegation for writing changed? See [`super::asking`].
     Ask { id: StateId, file: FileId, number: u64 },
+    /// CB_NOTIFY_LOCK: what this owner waits for may be had. See [`super::waiting`].
+    LockFree { file: FileId, owner: LockOwner },
 }
 
 impl Notice {
@@ -129,7 +131,7 @@ pub(crate) enum CallbackEnd {
 
 impl State {
     /// Whether there is a way to call the client back.
-    pub(super) fn can_call_back(&self, client: ClientId) -> bool {
+    pub fn can_call_back(&self, client: ClientId) -> bool {
         self.clients.get(&client).is_some_and(|client| {
             client.sessions.iter().any(|id| self.sessions.get(id).is_some_and(|session| session.can_call()))
         })
@@ -209,6 +211,7 @@ impl State {
                 }
                 Notice::Ask { id, number, .. } => self.is_asked(&id.other, *number),
                 Notice::RecallAny { .. } => true,
+                Notice::LockFree { file, owner } => self.is_called(*file, owner),
             };
             if matters {
                 return Some(notice);

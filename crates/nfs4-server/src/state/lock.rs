@@ -9,6 +9,7 @@ use super::open::Share;
 use super::range_lock::{ByteRange, Held as HeldRange};
 use super::state_ids::next_seqid;
 use super::undo::Undo;
+use super::waiting::Wanted;
 use super::{Held, LockOwner, Other, RangeLocks, Refusal, State, UndoLog};
 
 /// The state of one lock-owner for one open: what a lock state id names.
@@ -38,6 +39,8 @@ pub(crate) struct LockRequest<'a> {
     pub range: ByteRange,
     pub exclusive: bool,
     pub reclaim: bool,
+    /// Whether it is asked for again until it is granted.
+    pub waits: bool,
 }
 
 /// The lock that is in the way.
@@ -77,8 +80,18 @@ impl State {
             .iter()
             .copied()
             .find(|other| matches!(self.held.get(other), Some(Held::Lock(lock)) if lock.owner == owner));
-        if let Some(denied) = self.conflicting_lock(file, &owner, request.range, request.exclusive, now)? {
-            return if request.reclaim { Err(NfsStatus::ReclaimConflict.into()) } else { Ok(Err(denied)) };
+        let (range, exclusive) = (request.range, request.exclusive);
+        let conflict = self.conflicting_lock(file, &owner, range, exclusive, now)?;
+        if request.reclaim {
+            if conflict.is_some() {
+                return Err(NfsStatus::ReclaimConflict.into());
+            }
+        } else {
+            let wanted = Wanted { owner: owner.clone(), open, range, exclusive };
+            if let Some(denied) = conflict.or_else(|| self.ahead_of(file, &wanted, now)) {
+                self.lock_denied(file, wanted, request.waits, now, undo);
+                return Ok(Err(denied));
+            }
         }
         // One LOCK can split a range into three.
         if !self.has_room_for_ranges(file, 2) {
@@ -100,8 +113,7 @@ impl State {
                 other
             }
         };
-        let range = request.range;
-        let exclusive = request.exclusive;
+        self.waits_no_more(file, &owner, range, undo);
         Ok(Ok(self.change_ranges(other, undo, |ranges, owner| ranges.set(owner, range, exclusive))?))
     }
 
@@ -206,6 +218,7 @@ impl State {
         let count = ranges.len();
         ranges.restore(owner, before);
         self.locked_ranges = self.locked_ranges + ranges.len() - count;
+        self.locks_changed(file);
         self.tidy_file(file);
     }
 
@@ -217,7 +230,8 @@ impl State {
         change: impl FnOnce(&mut RangeLocks<LockOwner>, &LockOwner),
     ) -> Result<StateId, NfsStatus> {
         let Some(Held::Lock(lock)) = self.held.get_mut(&other) else { return Err(NfsStatus::BadStateId) };
-        let ranges = &mut self.files.entry(lock.file).or_default().ranges;
+        let file = lock.file;
+        let ranges = &mut self.files.entry(file).or_default().ranges;
         let (before, count) = (ranges.of(&lock.owner), ranges.len());
         change(ranges, &lock.owner);
         self.locked_ranges = self.locked_ranges + ranges.len() - count;
@@ -225,6 +239,7 @@ impl State {
         lock.seqid = next_seqid(lock.seqid);
         let id = StateId { seqid: lock.seqid, other };
         undo.push(Undo::Ranges { other, before, seqid_before, seqid: lock.seqid });
+        self.locks_changed(file);
         Ok(id)
     }
 
@@ -272,6 +287,7 @@ impl State {
             file.ranges.clear_all(&lock.owner);
             self.locked_ranges -= ranges.len();
         }
+        self.locks_changed(lock.file);
         self.tidy_file(lock.file);
         Some((*other, lock, ranges))
     }

@@ -294,6 +294,7 @@ impl State {
             client.opens -= 1;
         }
         let locks = open.locks.iter().filter_map(|lock| self.remove_lock_state(lock)).collect();
+        self.waits_no_more_by(open.file, other);
         if let Some(file) = self.files.get_mut(&open.file) {
             file.opens.retain(|held| held != other);
         }

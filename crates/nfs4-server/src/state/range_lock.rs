@@ -33,7 +33,7 @@ impl ByteRange {
         if self.last == u64::MAX { u64::MAX } else { self.last - self.first + 1 }
     }
 
-    fn overlaps(self, other: ByteRange) -> bool {
+    pub(super) fn overlaps(self, other: ByteRange) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
@@ -78,6 +78,13 @@ impl<O: Clone + PartialEq> RangeLocks<O> {
             .iter()
             .take_while(|held| held.range.first <= range.last)
             .find(|held| held.range.overlaps(range) && held.owner != *owner && (exclusive || held.exclusive))
+    }
+
+    /// Whether `holder` holds a lock that forbids others this one.
+    pub fn is_blocked_by(&self, holder: &O, range: ByteRange, exclusive: bool) -> bool {
+        self.held
+            .iter()
+            .any(|held| held.owner == *holder && held.range.overlaps(range) && (exclusive || held.exclusive))
     }
 
     /// Gives `owner` the lock, in place of what it held there. Nobody else may hold a conflicting one.

@@ -10,6 +10,7 @@ mod places;
 mod restarts;
 mod sessions;
 mod undo;
+mod waiting;
 mod write_delegations;
 
 use std::time::Duration;
@@ -176,7 +177,15 @@ impl World {
         exclusive: bool,
     ) -> Result<Result<StateId, LockDenied>, Refusal> {
         let range = ByteRange::new(offset, length).unwrap();
-        let request = LockRequest { client, file: file(number), locker, range, exclusive, reclaim: false };
+        let request = LockRequest {
+            client,
+            file: file(number),
+            locker,
+            range,
+            exclusive,
+            reclaim: false,
+            waits: false,
+        };
         self.state.lock(&request, self.now, &mut self.undo)
     }
 

@@ -1,9 +1,12 @@
 //! Taking back what a compound did to the state (decision D1).
 
+use file_system::FileId;
+
 use super::delegation::Delegation;
 use super::lock::LockState;
 use super::open::{RemovedOpen, Share, ShareHistory};
 use super::range_lock::Held as HeldRange;
+use super::waiting::{Place, Wanted};
 use super::{Held, LockOwner, Other, State};
 
 /// One change, with what it takes to reverse it.
@@ -24,6 +27,10 @@ pub(super) enum Undo {
     RevokedFreed(Other, Delegation),
     /// Locked ranges changed; `seqid` is the one the state got.
     Ranges { other: Other, before: Vec<HeldRange<LockOwner>>, seqid_before: u32, seqid: u32 },
+    /// Somebody waits for a lock; `before` is the place that it had already.
+    Waits { file: FileId, wanted: Wanted, before: Option<Place> },
+    /// Somebody has left the queue of a file.
+    WaitsNoMore { file: FileId, places: Vec<(usize, Place)> },
 }
 
 /// What a compound changed, in order.
@@ -72,6 +79,8 @@ impl State {
                     }
                 }
                 Undo::LockOwnerFreed(other, lock) => self.insert_lock_state(other, lock),
+                Undo::Waits { file, wanted, before } => self.restore_place(file, &wanted, before),
+                Undo::WaitsNoMore { file, places } => self.restore_places(file, places),
                 Undo::Delegated(other) => drop(self.drop_delegation(&other)),
                 Undo::RevokedFreed(other, delegation) => {
                     if self.clients.contains_key(&delegation.client) {

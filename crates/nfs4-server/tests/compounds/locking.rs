@@ -1,9 +1,19 @@
 //! Byte-range locks between clients.
 
-use nfs4::{LockRes, LockTestArgs, LockTestRes, LockType, NfsArgOp, NfsResOp, NfsStatus};
-use nfs4_client::operations::{first_lock, owner, put_handle};
+use std::sync::Arc;
 
-use crate::harness::{LEASE, World, home, status};
+use async_trait::async_trait;
+use nfs4::bits::{open_result, share_access};
+use nfs4::{
+    CbNotifyLockArgs, FileHandle, LockArgs, LockRes, LockTestArgs, LockTestRes, LockType, NfsArgOp,
+    NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, OpenHow, Outcome, StateId,
+};
+use nfs4_client::operations::{first_lock, open, owner, put_handle};
+use nfs4_client::{Callback, Config, OpenFile, Session};
+use tokio::sync::mpsc;
+
+use crate::harness::{LEASE, Running, World, home, outcome, status};
+use crate::minor0::old::Old;
 
 #[tokio::test]
 async fn a_lock_of_one_client_is_in_the_way_of_another_until_it_is_given_up() {
@@ -56,4 +66,97 @@ async fn a_client_that_went_silent_loses_its_locks_when_another_wants_them() {
     assert_eq!(status(a.renew().await), NfsStatus::BadSession);
     assert_eq!(running.server.metrics().census.clients, 1);
     running.stop().await;
+}
+
+/// Tells the test of every lock that may be had.
+struct Notices(mpsc::UnboundedSender<CbNotifyLockArgs>);
+
+#[async_trait]
+impl Callback for Notices {
+    async fn call(&self, operation: NfsCbArgOp) -> NfsCbResOp {
+        match operation {
+            NfsCbArgOp::NotifyLock(notice) => {
+                self.0.send(notice).unwrap();
+                NfsCbResOp::NotifyLock(NfsStatus::Ok)
+            }
+            other => NfsCbResOp::failure(other.op_code(), NfsStatus::NotSupp),
+        }
+    }
+}
+
+async fn waiter(running: &Running, name: &str) -> (Session, mpsc::UnboundedReceiver<CbNotifyLockArgs>) {
+    let (sender, notices) = mpsc::unbounded_channel();
+    let config = Config::new(name.to_owned(), [1; 8]);
+    let callback: Arc<dyn Callback> = Arc::new(Notices(sender));
+    (Session::connect(running.address, config, Some(callback)).await.unwrap(), notices)
+}
+
+/// Opens `f`, and says whether the server promises to call.
+async fn open_f(session: &Session) -> (OpenFile, bool) {
+    let access = share_access::BOTH | share_access::WANT_NO_DELEG;
+    let request =
+        [put_handle(&home(session).await), open("f", access, OpenHow::NoCreate, owner("o")), NfsArgOp::GetFh];
+    let results = session.execute(&request).await.unwrap();
+    let [_, NfsResOp::Open(Outcome::Ok(opened)), NfsResOp::GetFh(Outcome::Ok(handle))] = &results[..] else {
+        panic!("{results:?}")
+    };
+    let delegation = opened.delegation.clone();
+    let file = OpenFile { handle: handle.clone(), state_id: opened.state_id, delegation };
+    (file, opened.flags & open_result::MAY_NOTIFY_LOCK != 0)
+}
+
+/// RFC 8881 §20.11.
+#[tokio::test]
+async fn who_waits_for_a_lock_is_called_when_it_may_be_had_and_nobody_takes_it_before() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let holder = running.client("holder").await;
+    let root = home(&holder).await;
+    let file = holder.create(&root, "f", 0o666).await.unwrap();
+    let lock = holder.lock(&file, owner("l"), LockType::Write, 0, 10).await.unwrap();
+    let (first, mut notices) = waiter(&running, "first").await;
+    let (second, mut none) = waiter(&running, "second").await;
+    let ((file_1, is_promised), (file_2, _)) = (open_f(&first).await, open_f(&second).await);
+    assert!(is_promised && !open_f(&holder).await.1, "who cannot be called has to ask");
+    let waiting = |file: &OpenFile| {
+        [put_handle(&file.handle), first_lock(file.state_id, owner("w"), LockType::WriteWait, 5, 1)]
+    };
+    assert_eq!(outcome(&first, &waiting(&file_1)).await.0, NfsStatus::Denied);
+    assert_eq!(outcome(&second, &waiting(&file_2)).await.0, NfsStatus::Denied);
+    holder.unlock(&file.handle, lock, 0, 10).await.unwrap();
+    let notice = notices.recv().await.unwrap();
+    assert_eq!(notice.file_handle, file_1.handle);
+    assert_eq!((notice.lock_owner.client, &notice.lock_owner.owner[..]), (first.client_id(), &b"w"[..]));
+    assert_eq!(outcome(&second, &waiting(&file_2)).await.0, NfsStatus::Denied, "it is not its turn");
+    let mine = first.lock(&file_1, owner("w"), LockType::WriteWait, 5, 1).await.unwrap();
+    assert!(none.try_recv().is_err());
+    first.unlock(&file_1.handle, mine, 5, 1).await.unwrap();
+    none.recv().await.unwrap();
+    second.lock(&file_2, owner("w"), LockType::WriteWait, 5, 1).await.unwrap();
+    running.stop().await;
+}
+
+/// RFC 7530 §9.4: the same queue, without calls.
+#[tokio::test]
+async fn a_client_of_4_0_that_asks_again_is_not_passed() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let holder = running.client("holder").await;
+    let root = home(&holder).await;
+    let file = holder.create(&root, "f", 0o666).await.unwrap();
+    let lock = holder.lock(&file, owner("l"), LockType::Write, 0, 10).await.unwrap();
+    let mut old = Old::connect(&running, "old").await;
+    let root = old.home().await;
+    let (handle, open) = old.make(&root, "f").await;
+    assert_eq!(wait(&mut old, &handle, open).await, NfsStatus::Denied);
+    holder.unlock(&file.handle, lock, 0, 10).await.unwrap();
+    assert_eq!(status(holder.lock(&file, owner("m"), LockType::Read, 0, 1).await), NfsStatus::Denied);
+    assert_eq!(wait(&mut old, &handle, open).await, NfsStatus::Ok);
+    running.stop().await;
+}
+
+async fn wait(old: &mut Old, file: &FileHandle, open: StateId) -> NfsStatus {
+    let NfsArgOp::Lock(lock) = old.lock_op(open, "w", false) else { panic!("no LOCK") };
+    let lock = LockArgs { lock_type: LockType::WriteWait, ..lock };
+    old.status(&[put_handle(file), NfsArgOp::Lock(lock)]).await
 }

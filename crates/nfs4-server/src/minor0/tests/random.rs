@@ -169,8 +169,15 @@ fn act(world: &mut World, actor: &mut Actor, step: Step, says: Says, counter: &m
             let (_, id, _) = actor.open(open).unwrap();
             let locker = Locker::New { open: id.newest(), owner: &[owner] };
             let range = ByteRange::new(u64::from(owner), 2).unwrap();
-            let request =
-                LockRequest { client, file: file(1), locker, range, exclusive: true, reclaim: false };
+            let request = LockRequest {
+                client,
+                file: file(1),
+                locker,
+                range,
+                exclusive: true,
+                reclaim: false,
+                waits: true,
+            };
             match world.state.lock(&request, now, &mut undo) {
                 Ok(Ok(id)) => Effect::Locked { lock: id.other, by: USER },
                 Err(Refusal::Expired(other)) => {

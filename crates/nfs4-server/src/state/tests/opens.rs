@@ -137,6 +137,25 @@ fn opens_of_one_client_are_bounded() {
     assert_eq!(refused(world.open(b, "o", 4, R, 0)), NfsStatus::Delay, "all clients together");
 }
 
+/// RFC 8881 §15.2: `NFS4ERR_RESOURCE` is of 4.0 alone; whoever closes files may open others.
+#[test]
+fn a_client_that_opens_a_million_files_has_as_many_as_the_limit_and_is_asked_to_come_again() {
+    let mut world = world();
+    let (greedy, other) = (world.client("greedy"), world.client("other"));
+    let limit = Limits::default().opens_per_client;
+    let mut granted = Vec::new();
+    for number in 0..1_000_000 {
+        match world.open(greedy, "o", number, R, 0) {
+            Ok(id) => granted.push(id),
+            Err(refusal) => assert_eq!(refusal, NfsStatus::Delay.into()),
+        }
+    }
+    assert_eq!((granted.len(), world.state.held.len(), world.state.files.len()), (limit, limit, limit));
+    assert!(world.open(other, "o", 1, R, 0).is_ok());
+    world.state.close(greedy, &granted[7], file(7), &mut world.undo).unwrap();
+    assert!(world.open(greedy, "o", 999_999, R, 0).is_ok());
+}
+
 #[test]
 fn shares_from_the_wire_are_checked() {
     for (access, deny, good) in [(0, 0, false), (4, 0, false), (1, 4, false), (3, 3, true)] {

@@ -16,7 +16,15 @@ fn in_grace_known_clients_reclaim_and_nobody_else_gets_anything() {
     assert_eq!(world.io(a, open, 1, false), Ok(IoGrant::Opened));
     let range = ByteRange::new(0, 1).unwrap();
     let locker = Locker::New { open, owner: b"l" };
-    let lock = LockRequest { client: a, file: file(1), locker, range, exclusive: false, reclaim: true };
+    let lock = LockRequest {
+        client: a,
+        file: file(1),
+        locker,
+        range,
+        exclusive: false,
+        reclaim: true,
+        waits: false,
+    };
     assert!(world.state.lock(&lock, world.now, &mut world.undo).unwrap().is_ok());
     let fresh = LockRequest { reclaim: false, ..lock };
     assert_eq!(refused(world.state.lock(&fresh, world.now, &mut world.undo)), NfsStatus::Grace);
@@ -65,7 +73,15 @@ fn grace_does_not_end_while_a_client_reclaims() {
     assert_eq!(world.state.late_reclaimers(world.now), None);
     let range = ByteRange::new(0, 1).unwrap();
     let locker = Locker::New { open, owner: b"l" };
-    let lock = LockRequest { client: a, file: file(1), locker, range, exclusive: false, reclaim: true };
+    let lock = LockRequest {
+        client: a,
+        file: file(1),
+        locker,
+        range,
+        exclusive: false,
+        reclaim: true,
+        waits: false,
+    };
     assert!(world.state.lock(&lock, world.now, &mut world.undo).unwrap().is_ok());
     world.now = LEASE + Duration::from_secs(3);
     assert_eq!(world.state.late_reclaimers(world.now), None);
@@ -80,4 +96,20 @@ fn a_known_client_that_leaves_for_good_is_not_waited_for() {
     world.state.destroy_session(session, USER, CONNECTION).unwrap();
     world.state.destroy_client(a, USER).unwrap();
     assert!(!world.state.census().in_grace);
+}
+
+/// RFC 8881 §8.4.3: others may have changed what the client had delegated for writing, so it must not reclaim.
+#[test]
+fn who_has_not_taken_notice_of_a_revocation_is_not_recorded_by_reclaim_complete() {
+    let mut world = world_with(Limits::default(), &["a"]);
+    let (a, _) = world.connect("a");
+    let wish = super::delegations::wish(a, 1, Some(7));
+    let held = world.state.reclaim_delegation(&wish, || OpenReference::new(()), world.now, &mut world.undo);
+    let held = held.unwrap();
+    assert_eq!(world.state.check_reclaim_complete(a), Ok(Some(b"a"[..].into())));
+    world.outlast_leases();
+    assert_eq!(world.state.revoke_writer(a, world.now), 1);
+    assert_eq!(world.state.check_reclaim_complete(a), Ok(None));
+    world.state.reclaim_complete(a).unwrap();
+    assert_eq!(world.state.record_to_restore(a, &held), Some(b"a"[..].into()));
 }
