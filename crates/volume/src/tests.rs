@@ -3,6 +3,7 @@
 mod blocks_and_versions;
 mod checks;
 mod clones;
+mod concurrent_clones;
 mod conformance;
 mod crash;
 mod model;

@@ -376,7 +376,7 @@ async fn what_one_transaction_cannot_take_apart_goes_in_several() {
         for chunk in part * 64..(part + 1) * 64_u64 {
             let mut map = crate::row::Chunk::default();
             for index in 0..crate::row::CHUNK_BLOCKS {
-                let version = Version(1 << 32 | index * index << 8);
+                let version = Version(1 << 32 | (index * index) << 8);
                 let entry = crate::row::BlockEntry { version, hole: false, ..crate::row::BlockEntry::NONE };
                 map.set(index, entry);
             }
