@@ -164,8 +164,7 @@ impl World {
         CreateSessionArgs {
             client,
             sequence_id,
-            // Nobody answers there; until that is found out files are delegated.
-            flags: bits::create_session::CONN_BACK_CHAN,
+            flags: 0,
             fore_channel: channel,
             back_channel: channel,
             callback_program: 1,
@@ -305,7 +304,10 @@ impl World {
         else {
             return false;
         };
-        let create = self.session_arguments(exchanged.client, exchanged.sequence_id);
+        // The second can be called back, though nobody answers: until that is found out it is delegated files.
+        let flags = if client == 1 { bits::create_session::CONN_BACK_CHAN } else { 0 };
+        let create =
+            CreateSessionArgs { flags, ..self.session_arguments(exchanged.client, exchanged.sequence_id) };
         let NfsResOp::CreateSession(Outcome::Ok(created)) =
             self.alone(client, NfsArgOp::CreateSession(create)).await
         else {
