@@ -71,7 +71,7 @@ impl State {
         now: Duration,
     ) -> Result<Option<u64>, Refusal> {
         let Some((delegation, holder)) = self.writer_of(file, client) else { return Ok(None) };
-        let (expired, deaf) = (self.is_expired(holder, now), !self.can_call_back(holder));
+        let (expired, hears) = (self.is_expired(holder, now), self.can_call_back(holder));
         let Some(Held::Delegation(held)) = self.held.get_mut(&delegation) else { return Ok(None) };
         let recalled = held.recalled.is_some();
         let Some(writing) = &mut held.writing else { return Ok(None) };
@@ -83,7 +83,8 @@ impl State {
         let number = match asked.map(|question| question.number) {
             Some(number) if number <= writing.ended && !writing.failed => return Ok(writing.size()),
             Some(number) if number > writing.ended => number,
-            None if !deaf && !(writing.failed && recalled) => {
+            // Who did not answer before is not asked again.
+            None if hears && !(writing.failed && recalled) => {
                 let number = writing.begun + 1;
                 writing.wanted = writing.wanted.max(number);
                 number

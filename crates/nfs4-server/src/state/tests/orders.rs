@@ -215,7 +215,7 @@ impl Orders {
         if let Notice::Ask { id, number, .. } = &callback.notice {
             match end {
                 CallbackEnd::Answered(NfsStatus::Ok) => {
-                    let says = HolderSays { change: 7 + u64::from(self.names % 2), size: 3 };
+                    let says = HolderSays { change: 7 + self.names % 2, size: 3 };
                     self.world.state.answered(id.other, *number, says);
                 }
                 CallbackEnd::Refused(NfsStatus::Delay) => {}
