@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nfs4::OwnerName;
-use onc_rpc::{Budget, Call, Connection, ConnectionId, Peer, Registration, Reply, RpcError, Security, Service};
+use onc_rpc::{
+    Budget, Call, Connection, ConnectionId, Peer, Registration, Reply, RpcError, Security, Service,
+};
 use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;

@@ -21,7 +21,7 @@ pub(super) fn put_root(cx: &mut Compound<'_>) {
     cx.set_current(Handle::PseudoRoot);
 }
 
-/// The current filehandle.
+/// The current filehandle. What is on another server has none here.
 pub(super) fn get(cx: &Compound<'_>) -> Result<FileHandle, NfsStatus> {
     let handle = cx.current()?;
     match handle {

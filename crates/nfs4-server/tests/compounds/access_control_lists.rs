@@ -8,7 +8,7 @@ use nfs4::{
     FileHandle, ModeUmask, NfsArgOp, NfsResOp, NfsStatus, OpenHow, Outcome, StateId, Verifier,
 };
 use nfs4_client::Session;
-use nfs4_client::operations::{put_handle, set_attributes};
+use nfs4_client::operations::{open, owner, put_handle, remove, set_attributes};
 use nfs4_server::{Export, ExportOptions};
 use onc_rpc::{AuthSys, Credential};
 
