@@ -128,6 +128,17 @@ fn may_read_and_write(cx: &Compound<'_>, attributes: &Attributes) -> Result<bool
     Ok(writable && has.contains(Access::READ) && has.contains(Access::WRITE))
 }
 
+/// Nobody knows any more what was delegated: nobody gets by a reclaim what he has no right to. Owners have it whatever the
+/// mode, as with READ and WRITE.
+fn may_reclaim(cx: &Compound<'_>, writing: bool, attributes: &Attributes) -> Result<bool, NfsStatus> {
+    let volume = attributes.file.volume;
+    let caller = cx.caller(volume)?;
+    let has = permitted(attributes, &caller);
+    let is_owner = caller.uid == attributes.uid;
+    let may = |access| is_owner || has.contains(access);
+    Ok(may(Access::READ) && (!writing || may(Access::WRITE) && cx.check_writable(volume).is_ok()))
+}
+
 /// What the client held before the restart, if it can have held it.
 fn reclaim(
     cx: &mut Compound<'_>,
@@ -139,6 +150,9 @@ fn reclaim(
         DelegationType::Write => true,
         DelegationType::None | DelegationType::NoneExt => return Ok(None),
     };
+    if !may_reclaim(cx, writing, attributes)? {
+        return Ok(None);
+    }
     let session = cx.session()?;
     let request = request(cx, session.request, writing, attributes)?;
     let file_system = cx.file_system(request.file.volume)?;

@@ -76,9 +76,9 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
         }
         _ => false,
     };
-    // What is reclaimed was checked before the restart, and what was opened by a delegation when that was done.
-    let granted =
-        reclaim || by_delegation || found.created || found.by_handle && caller.uid == found.attributes.uid;
+    // What was opened by a delegation was checked when that was done. What is reclaimed is checked again: nobody knows any
+    // more whether it was open.
+    let granted = by_delegation || found.created || found.by_handle && caller.uid == found.attributes.uid;
     if !granted {
         check_access(&found.attributes, &caller, share)?;
     }

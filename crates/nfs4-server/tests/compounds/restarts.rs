@@ -5,22 +5,27 @@ use std::time::Duration;
 use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{
-    DelegationType, LockArgs, LockType, Locker, NfsArgOp, NfsStatus, OpenArgs, OpenClaim, OpenHow,
-    ReclaimCompleteArgs, StableHow, StateId,
+    DelegationClaim, DelegationType, LockArgs, LockType, Locker, NfsArgOp, NfsResOp, NfsStatus, OpenArgs,
+    OpenClaim, OpenDelegation, OpenHow, Outcome, ReclaimCompleteArgs, StableHow, StateId, WantDelegationArgs,
 };
 use nfs4_client::operations::{get_attributes, owner, put_handle, read};
 use nfs4_client::{Config, Session};
+use onc_rpc::{AuthSys, Credential};
 
 use crate::harness::{LEASE, Running, World, home, outcome, status};
 
 fn reclaim() -> NfsArgOp {
+    reclaim_for(share_access::BOTH, DelegationType::None)
+}
+
+fn reclaim_for(share_access: u32, delegation: DelegationType) -> NfsArgOp {
     NfsArgOp::Open(OpenArgs {
         seqid: 0,
-        share_access: share_access::BOTH,
+        share_access,
         share_deny: 0,
         owner: owner("open"),
         how: OpenHow::NoCreate,
-        claim: OpenClaim::Previous(DelegationType::None),
+        claim: OpenClaim::Previous(delegation),
     })
 }
 
@@ -28,6 +33,47 @@ const COMPLETE: NfsArgOp = NfsArgOp::ReclaimComplete(ReclaimCompleteArgs { one_f
 
 async fn returning(running: &Running, owner: &str) -> Session {
     running.connect(Config { reclaim_complete: false, ..Config::new(owner.to_owned(), [1; 8]) }).await
+}
+
+/// Nobody knows after a restart what was open: who says that a file of somebody else was must have a right to it.
+#[tokio::test]
+async fn nobody_reclaims_what_he_may_not_open() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let somebody = || Credential::Sys(AuthSys::new(4711, 4711));
+    let root = home(&session).await;
+    let secret = session.create(&root, "secret", 0o600).await.unwrap();
+    let readable = session.create(&root, "readable", 0o644).await.unwrap();
+    let own = session.with_credential(somebody()).create(&root, "own", 0o400).await.unwrap();
+    running.stop().await;
+
+    let running = world.start().await;
+    let session = returning(&running, "a").await.with_credential(somebody());
+    for kind in [DelegationType::None, DelegationType::Read, DelegationType::Write] {
+        for access in [share_access::READ, share_access::WRITE, share_access::BOTH] {
+            let request = [put_handle(&secret.handle), reclaim_for(access, kind)];
+            assert_eq!(outcome(&session, &request).await, (NfsStatus::Access, 2), "{kind:?}");
+        }
+        let want = NfsArgOp::WantDelegation(WantDelegationArgs {
+            want: share_access::WANT_NO_PREFERENCE,
+            claim: DelegationClaim::Previous(kind),
+        });
+        let results = session.execute(&[put_handle(&secret.handle), want]).await.unwrap();
+        let Some(NfsResOp::WantDelegation(Outcome::Ok(wanted))) = results.last() else {
+            panic!("{results:?}")
+        };
+        assert!(matches!(wanted, OpenDelegation::NoneExt(_)), "{wanted:?}");
+    }
+    let request = [put_handle(&readable.handle), reclaim_for(share_access::READ, DelegationType::Write)];
+    let results = session.execute(&request).await.unwrap();
+    let Some(NfsResOp::Open(Outcome::Ok(opened))) = results.last() else { panic!("{results:?}") };
+    assert_eq!(opened.delegation, OpenDelegation::None, "it would be a right to write");
+    let request = [put_handle(&own.handle), reclaim_for(share_access::BOTH, DelegationType::Write)];
+    let results = session.execute(&request).await.unwrap();
+    let Some(NfsResOp::Open(Outcome::Ok(opened))) = results.last() else { panic!("{results:?}") };
+    assert!(matches!(opened.delegation, OpenDelegation::Write(_)), "an owner needs no mode");
+    running.stop().await;
 }
 
 #[tokio::test]
