@@ -25,6 +25,8 @@ fn denied(held: &LockDenied) -> WireDenied {
 pub(crate) async fn lock(cx: &mut Compound<'_>, args: &LockArgs) -> Result<LockRes, Failure> {
     let client = cx.client()?;
     let file = cx.current_file(NfsStatus::IsDir)?;
+    // It has been open for longer than the export is what it is now.
+    cx.export(file.volume)?;
     let range = ByteRange::new(args.offset, args.length)?;
     let locker = match &args.locker {
         WireLocker::New { open_state_id, owner, .. } => {

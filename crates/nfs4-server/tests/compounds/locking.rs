@@ -10,6 +10,7 @@ use nfs4::{
 };
 use nfs4_client::operations::{first_lock, open, owner, put_handle};
 use nfs4_client::{Callback, Config, OpenFile, Session};
+use nfs4_server::{Export, ExportOptions, ExportSecurity};
 use tokio::sync::mpsc;
 
 use crate::harness::{LEASE, Running, World, home, outcome, status};
@@ -45,6 +46,28 @@ async fn a_lock_of_one_client_is_in_the_way_of_another_until_it_is_given_up() {
     let reply = b.compound(&[put_handle(&file_b.handle), test]).await.unwrap();
     assert_eq!(reply.status, NfsStatus::Ok);
     b.lock(&file_b, owner("l"), LockType::Write, 0, u64::MAX).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn who_has_a_file_open_locks_no_more_of_it_when_the_export_demands_more_or_the_volume_moves() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let a = running.client("a").await;
+    let file = a.create(&home(&a).await, "f", 0o644).await.unwrap();
+    let lock = [put_handle(&file.handle), first_lock(file.state_id, owner("l"), LockType::Write, 0, 10)];
+    let offer = |options| {
+        let home = Export::new("home", world.home.clone()).with(options);
+        running.server.replace_exports(vec![home]).unwrap();
+    };
+    let security = ExportSecurity { trusted: Vec::new(), ..ExportSecurity::default() };
+    offer(ExportOptions { security, ..ExportOptions::default() });
+    assert_eq!(outcome(&a, &lock).await, (NfsStatus::WrongSec, 2));
+    let referral = vec!["box2.example.org:/f".parse().unwrap()];
+    offer(ExportOptions { referral, ..ExportOptions::default() });
+    assert_eq!(outcome(&a, &lock).await, (NfsStatus::Moved, 2));
+    offer(ExportOptions::default());
+    assert_eq!(outcome(&a, &lock).await.0, NfsStatus::Ok);
     running.stop().await;
 }
 
