@@ -78,7 +78,12 @@ impl State {
                         drop(self.remove_lock_state(&other));
                     }
                 }
-                Undo::LockOwnerFreed(other, lock) => self.insert_lock_state(other, lock),
+                Undo::LockOwnerFreed(other, lock) => {
+                    // Without its open, which a client that is gone has not, nothing would ever end it.
+                    if matches!(self.held.get(&lock.open), Some(Held::Open(_))) {
+                        self.insert_lock_state(other, lock);
+                    }
+                }
                 Undo::Waits { file, wanted, before } => self.restore_place(file, &wanted, before),
                 Undo::WaitsNoMore { file, places } => self.restore_places(file, places),
                 Undo::Delegated(other) => drop(self.drop_delegation(&other)),

@@ -106,3 +106,18 @@ fn a_client_that_is_gone_gets_nothing_back() {
     assert_eq!(world.state.census(), Census::default());
     assert!(world.state.files.is_empty());
 }
+
+#[test]
+fn a_lock_owner_whose_client_is_gone_is_not_given_back() {
+    let mut world = world();
+    let a = world.client("a");
+    let open = world.open(a, "o", 1, RW, 0).unwrap();
+    world.lock(a, Locker::New { open, owner: b"l" }, 1, (0, 9), true).unwrap().unwrap();
+    let lock = world.lock(a, Locker::New { open, owner: b"l" }, 1, (20, 9), true).unwrap().unwrap();
+    let lock = world.unlock(a, lock, 1, 0, u64::MAX);
+    world.undo.keep();
+    world.state.free_state_id(a, &lock, &mut world.undo).unwrap();
+    world.state.discard(a);
+    world.state.roll_back(&mut world.undo);
+    assert_eq!(world.state.census(), Census::default());
+}
