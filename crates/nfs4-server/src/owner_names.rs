@@ -37,6 +37,9 @@ const KEPT: usize = 1 << 14;
 const OPEN_QUESTIONS: usize = 1024;
 const TURNS: usize = 8;
 
+/// How many of these are for names, which clients may make up: they must not keep numbers from being shown as names.
+const TURNS_OF_NAMES: usize = TURNS / 2;
+
 /// Longest name, without its domain.
 const MAX_NAME: usize = 255;
 
@@ -177,6 +180,7 @@ struct Book {
     /// Closed when the answer is known.
     open: Mutex<HashMap<Question, watch::Receiver<()>>>,
     turns: Semaphore,
+    turns_of_names: Semaphore,
     /// Whether the last answer came late: then it is not waited for.
     late: AtomicBool,
 }
@@ -189,6 +193,7 @@ impl Book {
             known: Cache::new(KEPT),
             open: Mutex::default(),
             turns: Semaphore::new(TURNS),
+            turns_of_names: Semaphore::new(TURNS_OF_NAMES),
             late: AtomicBool::new(false),
         }
     }
@@ -262,6 +267,10 @@ struct Lookup {
 impl Lookup {
     async fn run(&self) {
         let book = &self.book;
+        let _turn_of_names = match self.question {
+            Question::Id(..) => book.turns_of_names.acquire().await.ok(),
+            Question::Name(..) => None,
+        };
         let Ok(_turn) = book.turns.acquire().await else { return };
         let started = book.clock.monotonic();
         let result = tokio::select! {
