@@ -41,9 +41,11 @@ async fn answer(server: &Shared, call: Call, peer: &Peer) -> Reply {
     let repetition = (peer.address(), call.xid, call.body.clone());
     let mut input = Decoder::new(call.body);
     let Ok(header) = CompoundHeader::decode(&mut input) else { return Reply::GarbageArguments };
-    let wants_text = || server.exports.seen_from(requester.address).want_text();
-    if header.tag.len() > MAX_TAG || !is_text(header.tag.as_bytes()) && wants_text() {
+    if header.tag.len() > MAX_TAG {
         return refusal(&Utf8String::from(""), NfsStatus::Inval);
+    }
+    if !is_text(header.tag.as_bytes()) && server.exports.seen_from(requester.address).want_text() {
+        return refusal(&header.tag, NfsStatus::Inval);
     }
     if header.minor_version > 2 {
         return refusal(&header.tag, NfsStatus::MinorVersMismatch);
