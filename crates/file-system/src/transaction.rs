@@ -310,7 +310,7 @@ pub trait Transaction: Send {
 
     /// Makes `length` bytes from `from` on (0: up to the end of the file) the content of as many at `to`, without moving what
     /// is stored: blocks are shared until one of the two is written. Extends the file at `to` if need be. Holes stay holes.
-    /// With `wait`, waits some seconds for what is not stored yet.
+    /// With `wait`, waits some seconds for what is not stored yet; [`crate::FsError::InvalidArgument`] if nothing of it is then.
     ///
     /// # Errors
     /// [`crate::FsError::InvalidArgument`] for what [`crate::cloned_length`] refuses, and for two files whose blocks cannot

@@ -487,15 +487,20 @@ async fn only_files_of_one_policy_share() {
     assert_eq!(refused, Err(FsError::InvalidArgument));
 }
 
+/// A file of which more is dirty than a clone copies, and an empty one.
+async fn much_that_is_dirty(node: &Node) -> (FileId, FileId, Vec<u8>) {
+    let text = blocks_of(&(0..80).collect::<Vec<u8>>());
+    let from = file_of(node, "from", b"").await;
+    for (part, data) in text.chunks(5 * BLOCK as usize).enumerate() {
+        write_at(node, from, part as u64 * 5 * BLOCK, data).await;
+    }
+    (from, file_of(node, "to", b"").await, text)
+}
+
 #[tokio::test]
 async fn a_clone_of_much_that_is_not_stored_waits_for_the_clouds() {
     let node = Node::new().await;
-    let text = blocks_of(&(0..80).collect::<Vec<u8>>());
-    let from = file_of(&node, "from", b"").await;
-    for (part, data) in text.chunks(5 * BLOCK as usize).enumerate() {
-        write_at(&node, from, part as u64 * 5 * BLOCK, data).await;
-    }
-    let to = file_of(&node, "to", b"").await;
+    let (from, to, text) = much_that_is_dirty(&node).await;
     let mut tx = begin(&node.fs()).await;
     let write_back = async {
         // The clone asks for it.
@@ -507,6 +512,22 @@ async fn a_clone_of_much_that_is_not_stored_waits_for_the_clouds() {
     commit(tx).await;
     assert_eq!(node.stored(), [80, 80, 80, 0]);
     assert!(content(&node, to).await == text);
+    node.check().await;
+}
+
+#[tokio::test]
+async fn a_clone_of_much_that_the_clouds_do_not_take_is_left_to_who_copies() {
+    let node = Node::new().await;
+    let (from, to, _) = much_that_is_dirty(&node).await;
+    node.site.clock.hurry();
+    for (wait, error) in [(true, true), (false, false)] {
+        let mut tx = begin(&node.fs()).await;
+        let refused = tx.clone_range(at(from, 0), at(to, 0), 0, wait).await.unwrap_err();
+        assert_eq!(refused == FsError::InvalidArgument, error);
+        assert_eq!(matches!(refused, FsError::Unavailable(_)), !error);
+        commit(tx).await;
+    }
+    assert_eq!(node.stored(), [0; 4]);
     node.check().await;
 }
 

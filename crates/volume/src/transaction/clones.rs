@@ -149,6 +149,7 @@ impl VolumeTransaction {
     async fn few_unstored(&mut self, clone: &Cloned, wait: bool) -> FsResult<Vec<Range<u64>>> {
         let cache = self.volume.node.cache.clone();
         let file = self.volume.file_key(clone.source);
+        let before = cache.dirty_bytes(Scope::File(file));
         // Whoever keeps all others from committing must not wait for them.
         for is_last in [self.exclusive || !wait, true] {
             let mut unstored = ByteRanges::default();
@@ -174,6 +175,10 @@ impl VolumeTransaction {
                 () = flush.done() => {}
                 () = self.volume.node.environment.clock.sleep(STORED) => {}
             }
+        }
+        if wait && !self.exclusive && cache.dirty_bytes(Scope::File(file)) >= before {
+            // The clouds take nothing: who wants a copy had better make one than wait for them.
+            return Err(FsError::InvalidArgument);
         }
         Err(FsError::Unavailable(format!("much of object {} is on its way to the clouds", clone.source)))
     }
