@@ -396,7 +396,7 @@ impl Node {
 }
 
 /// Who says what users and groups are called; nobody if they are numbers.
-fn name_mapping(config: &NfsConfig, environment: &Environment) -> Option<NameMapping> {
+pub(crate) fn name_mapping(config: &NfsConfig, environment: &Environment) -> Option<NameMapping> {
     match (config.names, &config.domain) {
         (OwnerNames::System, Some(domain)) => Some(NameMapping {
             service: Arc::new(SystemNames::new(environment.clock.clone())),

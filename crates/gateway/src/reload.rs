@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::Config;
 use crate::config::{CloudConfig, ExportConfig, VolumeConfig, flatten};
-use crate::node::Node;
+use crate::node::{Node, name_mapping};
 
 /// What a change of the configuration did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -70,11 +70,17 @@ impl Node {
         let mut in_force = Config::clone(&old);
         in_force.nfs.tls = new.nfs.tls;
         in_force.nfs.keytab = new.nfs.keytab;
+        let names = (new.nfs.names, new.nfs.domain);
+        let renamed = names != (old.nfs.names, old.nfs.domain.clone());
+        (in_force.nfs.names, in_force.nfs.domain) = names;
         in_force.log.level = new.log.level;
         in_force.upkeep.stop_wait = new.upkeep.stop_wait;
         in_force.volumes = new.volumes;
         if self.nfs_security.apply(security)? {
             reloaded.applied.push(SECRETS.into());
+        }
+        if renamed {
+            self.server.replace_names(name_mapping(&in_force.nfs, &self.environment));
         }
         self.live.send_replace(Arc::new(in_force));
         if let Err(error) = self.offer() {
@@ -105,7 +111,8 @@ fn differences(old: &Config, new: &Config, served: &[String]) -> Reloaded {
 
 /// Whether a value outside of the lists can change while the gateway runs.
 fn applies(key: &str) -> bool {
-    key == "log.level" || key == "upkeep.stop_wait" || key == "nfs.keytab" || key.starts_with("nfs.tls.")
+    let keys = ["log.level", "upkeep.stop_wait", "nfs.keytab", "nfs.names", "nfs.domain"];
+    keys.contains(&key) || key.starts_with("nfs.tls.")
 }
 
 impl Reloaded {
@@ -217,6 +224,7 @@ mod tests {
                 "",
             ),
             ("[nfs]", "[nfs]\nkeytab = 'k'", "nfs.keytab", ""),
+            ("[nfs]", "[nfs]\nnames = 'system'\ndomain = 'example.org'", "nfs.names nfs.domain", ""),
             ("[[cloud]]\nname = 'b'\nurl = 'dir:b'\n", "", "", "cloud.b"),
             ("'dir:b'", "'dir:c'", "", "cloud.b.url"),
             ("name = 'b'", "name = 'c'", "", "cloud.c cloud.b"),
