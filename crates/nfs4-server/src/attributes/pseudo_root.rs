@@ -20,6 +20,8 @@ pub(crate) fn of_pseudo_root(server: &Shared, exports: &Exports) -> AttributeVal
     AttributeValues {
         r#type: Some(FileType::Directory),
         change: Some(exports.change()),
+        // Nothing can be cloned here; clients that divide by it should come through.
+        clone_blksize: Some(1),
         size: Some(4096),
         fsid: Some(Fsid { major: 0, minor: 0 }),
         filehandle: Some(server.handles.seal(Handle::PseudoRoot)),
