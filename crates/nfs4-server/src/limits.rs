@@ -21,7 +21,8 @@ pub struct Limits {
     /// Bytes of the largest reply that one slot keeps for retries.
     pub cached_reply_bytes: u32,
     /// Bytes that the reply caches of all sessions may grow to. A session is granted slots for a quarter of what
-    /// is left at most, so that a few greedy ones leave room for many.
+    /// is left at most, so that a few greedy ones leave room for many. The first one of each client is granted as much as
+    /// there is for each of [`clients`](Self::clients) in any case, which may double it.
     pub reply_cache_bytes: u64,
     /// Opens and lock-owner states of all clients together.
     pub states: usize,

@@ -99,7 +99,7 @@ impl State {
     /// than it asks for.
     fn make_room_for_session(&self, request: &CreateSession, now: Duration) -> Result<(), Refusal> {
         let limits = &self.config.limits;
-        let slots = |left| negotiate_fore(&request.fore, left, limits).map_or(0, |channel| channel.slots);
+        let slots = |left| negotiate_fore(&request.fore, left, 0, limits).map_or(0, |channel| channel.slots);
         let left = self.reply_cache_left();
         if left < limits.reply_cache_bytes / 2
             && slots(left) < slots(limits.reply_cache_bytes)
@@ -117,10 +117,13 @@ impl State {
 
     fn grant_session(&mut self, request: &CreateSession) -> Result<SessionGrant, NfsStatus> {
         let limits = self.config.limits;
-        if self.client(request.client)?.sessions.len() >= limits.sessions_per_client {
+        let sessions = self.client(request.client)?.sessions.len();
+        if sessions >= limits.sessions_per_client {
             return Err(NfsStatus::NoSpc);
         }
-        let fore = negotiate_fore(&request.fore, self.reply_cache_left(), &limits)?;
+        // Those who came first may have taken everything, with sessions that are well and busy.
+        let share = if sessions == 0 { limits.reply_cache_bytes / limits.clients.max(1) as u64 } else { 0 };
+        let fore = negotiate_fore(&request.fore, self.reply_cache_left(), share, &limits)?;
         let back = negotiate_back(&request.back)?;
         let session = request.session;
         if self.sessions.contains_key(&session) {
@@ -159,8 +162,19 @@ impl State {
     }
 }
 
-/// At most what is asked for and what the limits allow (RFC 8881 §18.36.3).
-fn negotiate_fore(asked: &Channel, cache_left: u64, limits: &crate::Limits) -> Result<Channel, NfsStatus> {
+/// What one slot may keep.
+fn slot_bytes(cached: u32) -> u64 {
+    u64::from(cached.max(SMALLEST_CACHED))
+}
+
+/// At most what is asked for and what the limits allow (RFC 8881 §18.36.3). Replies may be kept in a quarter of what is
+/// left for that, and in `share` if that is more.
+fn negotiate_fore(
+    asked: &Channel,
+    cache_left: u64,
+    share: u64,
+    limits: &crate::Limits,
+) -> Result<Channel, NfsStatus> {
     if asked.max_request < SMALLEST_MESSAGE || asked.max_response < SMALLEST_MESSAGE {
         return Err(NfsStatus::TooSmall);
     }
@@ -168,12 +182,15 @@ fn negotiate_fore(asked: &Channel, cache_left: u64, limits: &crate::Limits) -> R
         return Err(NfsStatus::Inval);
     }
     let max_response = asked.max_response.min(limits.message_bytes);
-    let cached = asked.max_response_cached.min(limits.cached_reply_bytes).min(max_response);
-    let slot_bytes = u64::from(cached.max(SMALLEST_CACHED));
-    if cache_left < slot_bytes {
-        return Err(NfsStatus::NoSpc);
+    let mut cached = asked.max_response_cached.min(limits.cached_reply_bytes).min(max_response);
+    if cache_left < slot_bytes(cached) {
+        // One slot at least, for replies as large as the share.
+        cached = cached.min(u32::try_from(share).unwrap_or(u32::MAX));
+        if share < slot_bytes(cached) {
+            return Err(NfsStatus::NoSpc);
+        }
     }
-    let affordable = (cache_left / 4 / slot_bytes).max(1);
+    let affordable = ((cache_left / 4).max(share) / slot_bytes(cached)).max(1);
     let slots = u64::from(asked.slots.min(limits.slots)).min(affordable);
     Ok(Channel {
         max_request: asked.max_request.min(limits.message_bytes),
@@ -201,6 +218,6 @@ fn negotiate_back(asked: &Channel) -> Result<Channel, NfsStatus> {
 impl Channel {
     /// What the slots may keep in all.
     pub(super) fn cache_bytes(&self) -> u64 {
-        u64::from(self.slots) * u64::from(self.max_response_cached.max(SMALLEST_CACHED))
+        u64::from(self.slots) * slot_bytes(self.max_response_cached)
     }
 }

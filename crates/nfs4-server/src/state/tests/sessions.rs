@@ -110,6 +110,21 @@ fn reply_caches_are_bounded_over_all_sessions() {
     assert_eq!(world.create_session_as(client.client, client.sequence + 9, USER).unwrap().fore.slots, 1);
 }
 
+#[test]
+fn every_client_gets_one_session_whatever_others_have_taken() {
+    let limits = Limits { clients: 10, reply_cache_bytes: 10 * 2048, ..Limits::default() };
+    let mut world = world_with(limits, &[]);
+    for number in 0..9 {
+        world.connect(&format!("{number}"));
+    }
+    let last = world.exchange("last", 1, USER, false).unwrap();
+    let grant = world.create_session_as(last.client, last.sequence, USER).unwrap();
+    assert_eq!((grant.fore.slots, grant.fore.max_response_cached), (1, 2048), "its share");
+    let second = world.create_session_as(last.client, last.sequence + 1, USER);
+    assert_eq!(refused(second), NfsStatus::NoSpc, "of what was asked for there is nothing left");
+    assert!(world.state.reply_cache_bytes <= 2 * limits.reply_cache_bytes);
+}
+
 /// RFC 8881 §18.46.3.
 #[test]
 fn sequence_admits_what_the_session_allows() {
