@@ -63,8 +63,8 @@ pub use overview::{
     Access, ClientOverview, ClientPage, DelegationStanding, Held, HeldPage, Holding, LockedBytes, Origin,
     OwnerText, Standing,
 };
-pub use refusals::RefusalCounts;
 pub use owner_names::{IdKind, NameMapping, NameService, NameServiceError};
+pub use refusals::RefusalCounts;
 pub use security::{ExportSecurity, Flavor, TlsDemand};
 pub use server::Server;
 pub use state::{Census, Counts};
