@@ -12,6 +12,7 @@ use environment::Clock;
 use nfs4_server::{IdKind, NameService, NameServiceError};
 use onc_rpc::gss::{GssError, UnixUser, Users};
 use parking_lot::RwLock;
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const TURNS: usize = 8;
 
 /// More of an answer than this is not read: no user is in so many groups.
-const MAX_ANSWER: usize = 1 << 20;
+const MAX_ANSWER: u64 = 1 << 20;
 
 /// getent(1): no such entry.
 const NOT_FOUND: i32 = 2;
@@ -73,13 +74,19 @@ impl SystemNames {
         let asked = async {
             let _turn = self.turns.acquire().await.map_err(|cause| failed(&cause))?;
             let mut command = Command::new(program);
-            command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-            let output = command.output().await.map_err(|cause| failed(&cause))?;
-            if output.stdout.len() > MAX_ANSWER {
+            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut child = command.kill_on_drop(true).spawn().map_err(|cause| failed(&cause))?;
+            let mut answer = Vec::new();
+            if let Some(output) = child.stdout.take() {
+                let read = output.take(MAX_ANSWER + 1).read_to_end(&mut answer).await;
+                read.map_err(|cause| failed(&cause))?;
+            }
+            if answer.len() as u64 > MAX_ANSWER {
                 return Err(failed(&"the answer is too long"));
             }
-            let text = String::from_utf8(output.stdout).map_err(|cause| failed(&cause))?;
-            Ok(Said { code: output.status.code(), text })
+            let status = child.wait().await.map_err(|cause| failed(&cause))?;
+            let text = String::from_utf8(answer).map_err(|cause| failed(&cause))?;
+            Ok(Said { code: status.code(), text })
         };
         tokio::select! {
             said = asked => said,

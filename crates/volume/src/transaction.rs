@@ -394,7 +394,9 @@ impl Transaction for VolumeTransaction {
 
     async fn commit(mut self: Box<Self>, mode: CommitMode) -> FsResult<()> {
         if self.broken {
-            return Err(FsError::Io("an operation failed half-way, as the log says; nothing is changed".into()));
+            return Err(FsError::Io(
+                "an operation failed half-way, as the log says; nothing is changed".into(),
+            ));
         }
         let orphans = self.write_objects();
         let VolumeTransaction { volume, meta, usage, written, admission, .. } = *self;
