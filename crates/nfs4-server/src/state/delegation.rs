@@ -111,7 +111,8 @@ impl State {
             Some(_) => self.is_used_by_others(file, client),
             None => self.is_open_against_readers(file, client),
         };
-        if changing > request.own_changes || is_used || self.contended.contains(file, now) {
+        if changing > request.own_changes || is_used || self.contended.contains(file, writing.is_some(), now)
+        {
             return Err(Undelegated::Contention);
         }
         Ok(self.grant_delegation(Delegation::new(request, reference()), undo))

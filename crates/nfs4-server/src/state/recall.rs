@@ -26,20 +26,35 @@ const LEASES_TO_SEND: u32 = 10;
 
 /// Files that were lately wanted by more than one client.
 #[derive(Debug, Default)]
-pub(super) struct Contended(HashMap<FileId, Duration>);
+pub(super) struct Contended(HashMap<FileId, Conflicts>);
+
+/// When delegations of a file were in the way last.
+#[derive(Debug)]
+struct Conflicts {
+    /// Of anything.
+    latest: Duration,
+    /// Of a change.
+    of_change: Option<Duration>,
+}
 
 impl Contended {
-    fn note(&mut self, file: FileId, now: Duration) {
+    fn note(&mut self, file: FileId, which: InTheWay, now: Duration) {
         if self.0.len() >= REMEMBERED {
-            self.0.retain(|_, since| now < *since + REST);
+            self.0.retain(|_, conflicts| now < conflicts.latest + REST);
         }
-        if self.0.len() < REMEMBERED {
-            self.0.insert(file, now);
+        let of_change = (which == InTheWay::All).then_some(now);
+        if let Some(conflicts) = self.0.get_mut(&file) {
+            (conflicts.latest, conflicts.of_change) = (now, of_change.or(conflicts.of_change));
+        } else if self.0.len() < REMEMBERED {
+            self.0.insert(file, Conflicts { latest: now, of_change });
         }
     }
 
-    pub fn contains(&self, file: FileId, now: Duration) -> bool {
-        self.0.get(&file).is_some_and(|since| now < *since + REST)
+    /// Whether the file is to rest. What one client wrote and others read may be delegated to the readers.
+    pub fn contains(&self, file: FileId, writing: bool, now: Duration) -> bool {
+        let Some(conflicts) = self.0.get(&file) else { return false };
+        let last = if writing { Some(conflicts.latest) } else { conflicts.of_change };
+        last.is_some_and(|last| now < last + REST)
     }
 }
 
@@ -104,7 +119,7 @@ impl State {
         if others.is_empty() {
             return Ok(());
         }
-        self.contended.note(file, now);
+        self.contended.note(file, which, now);
         others.into_iter().for_each(|other| self.start_recall(other, now));
         Err(Refusal::Recalled(file))
     }

@@ -348,3 +348,19 @@ fn a_new_open_makes_way_for_the_delegation_and_comes_back_when_that_is_taken_bac
     assert!(!world.state.close_new(a, &again, &mut undo), "another OPEN stands on it");
     assert_eq!(world.state.test_state_id(a, &StateId { seqid: 0, ..open }), NfsStatus::Ok);
 }
+
+#[test]
+fn what_one_client_wrote_and_another_reads_is_delegated_to_the_reader_and_not_for_writing_for_a_while() {
+    let mut world = world();
+    let (writer, _) = world.holder("writer");
+    let (reader, _) = world.holder("reader");
+    let id = world.delegate_to_write(writer, 1).unwrap();
+    let reads = world.state.recall_writers(Some(reader), file(1), world.now);
+    assert_eq!(reads, Err(Refusal::Recalled(file(1))));
+    world.state.return_delegation(writer, &id, file(1)).unwrap();
+    assert_eq!(world.delegate_to_write(writer, 1), Err(Undelegated::Contention));
+    let id = world.delegate(reader, 1).unwrap();
+    assert_eq!(world.change(writer, 1), Err(Refusal::Recalled(file(1))));
+    world.state.return_delegation(reader, &id, file(1)).unwrap();
+    assert_eq!(world.delegate(reader, 1), Err(Undelegated::Contention), "it changes, too");
+}
