@@ -14,7 +14,7 @@
 //! dirty data is looked at first, the block map after it. Whatever write-back cleans in between is then found in
 //! the newer map.
 //!
-//! ```ignore
+//! ```text
 //! let plan = cache.plan_read(&request);                       // dirty data, and which blocks to look up
 //! let stored = look_up(transaction, plan.blocks()).await?;    // hole or version of each
 //! let parts = cache.read(plan, &stored, &loader).await?;      // zero-copy parts, `length` bytes or up to the size

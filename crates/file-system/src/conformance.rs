@@ -3,7 +3,7 @@
 //!
 //! An implementation runs all of them as tests of its own:
 //!
-//! ```ignore
+//! ```text
 //! async fn make() -> (Arc<dyn FileSystem>, impl Sized) { ... } // a new empty file system, and what it needs to live
 //! file_system::conformance_tests!(make);
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! A step is six random numbers, so that any source of them will do; with `proptest`, failures shrink:
 //!
-//! ```ignore
+//! ```text
 //! proptest!(|(steps in prop::collection::vec(any::<[u16; 6]>(), 0..200))| { compare(&mut subject, clock, &steps) });
 //! ```
 
