@@ -65,7 +65,14 @@ impl Node {
         let security = self.nfs_security.prepare(&new.nfs)?;
         let old = self.live.borrow().clone();
         let old = Arc::new(Config { clouds: self.clouds.configured(), ..Config::clone(&old) });
-        let mut reloaded = differences(&old, &new, &self.volume_names());
+        let served = self.volume_names();
+        if let Some(volume) = left_out(&old, &new, &served) {
+            let file = file.display();
+            return Err(format!(
+                "{file}: volume {volume:?} is not there any more, and what its export demanded would go with it; put it back, or restart the gateway to do without"
+            ));
+        }
+        let mut reloaded = differences(&old, &new, &served);
 
         let mut in_force = Config::clone(&old);
         in_force.nfs.tls = new.nfs.tls;
@@ -90,6 +97,14 @@ impl Node {
         self.server.replace_security(self.nfs_security.offer());
         Ok(reloaded)
     }
+}
+
+/// A volume whose export is not the usual one, and which has no section any more: the file may be half written.
+fn left_out<'a>(old: &Config, new: &Config, served: &'a [String]) -> Option<&'a String> {
+    let usual = flatten(&ExportConfig::default());
+    let demands =
+        |name: &str| old.volumes.iter().any(|known| known.name == name && flatten(&known.export) != usual);
+    served.iter().find(|name| demands(name) && !new.volumes.iter().any(|volume| volume.name == **name))
 }
 
 /// What becomes of every key in which the two differ. `served`: volumes that exist.
@@ -272,11 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_is_no_longer_in_the_file_has_the_usual_export() {
-        let old = parsed(&format!("{START}export = {{ squash = 'all' }}\n"));
-        let new = parsed(&START.replace("name = 'w'", "name = 'x'"));
-        let reloaded = differences(&old, &new, &["v".into(), "w".into()]);
-        assert_eq!(reloaded.applied, ["volume.w.export.squash"]);
+    fn no_export_loses_what_it_demands_because_a_file_is_half_written() {
+        let (old, served) =
+            (parsed(&format!("{START}export = {{ squash = 'all' }}\n")), ["v".into(), "w".into()]);
+        let without = |name| parsed(&START.replace(&format!("name = '{name}'"), "name = 'x'"));
+        assert_eq!(left_out(&old, &without("w"), &served), Some(&"w".to_owned()));
+        assert_eq!(left_out(&old, &parsed(""), &served), Some(&"w".to_owned()));
+        assert_eq!(left_out(&old, &without("v"), &served), None, "it demands nothing");
+        assert_eq!(left_out(&old, &parsed(START), &served), None, "as it says");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
