@@ -6,6 +6,7 @@ mod clones;
 mod concurrent_clones;
 mod conformance;
 mod crash;
+mod files;
 mod model;
 mod node;
 mod records;

@@ -1,43 +1,19 @@
 use std::time::Duration;
 
 use file_system::conformance::scene::*;
-use file_system::{Authority, FileId, FileSystem, FsError, SetAttributes};
+use file_system::{Authority, FileSystem, FsError, SetAttributes};
 use ids::{BlockIndex, GatewayId, Version};
 use upkeep::Plan;
 
+use super::files::{content, file_of, set_size, write_at};
 use super::node::{BLOCK, GC_DELAY, Node, SHIFT, policy};
 use crate::row::CHUNK_BLOCKS;
-
-async fn file_of(node: &Node, content: &[u8]) -> FileId {
-    let fs = node.fs();
-    let mut tx = begin(&fs).await;
-    let root = tx.root();
-    let file = make_file(&mut tx, root, "file", content).await.file;
-    commit(tx).await;
-    file
-}
-
-async fn write_at(node: &Node, file: FileId, offset: u64, data: &[u8]) {
-    let mut tx = begin(&node.fs()).await;
-    write(&mut tx, file, offset, data).await.unwrap();
-    commit(tx).await;
-}
-
-async fn set_size(node: &Node, file: FileId, size: u64) {
-    let mut tx = begin(&node.fs()).await;
-    tx.set_attributes(file, &SetAttributes::with_size(size), Authority::Checked).await.unwrap();
-    commit(tx).await;
-}
-
-async fn content(node: &Node, file: FileId) -> Vec<u8> {
-    read_all(&mut begin(&node.fs()).await, file).await
-}
 
 #[tokio::test]
 async fn every_rewrite_of_a_block_raises_its_version_by_one() {
     // K12
     let node = Node::new().await;
-    let file = file_of(&node, b"one").await;
+    let file = file_of(&node, "file", b"one").await;
     assert_eq!(node.entry(file, 0).await.version, Version::NONE);
     for version in 1..4 {
         node.write_back().await;
@@ -55,7 +31,7 @@ async fn every_rewrite_of_a_block_raises_its_version_by_one() {
 async fn a_hole_is_read_without_asking_a_cloud() {
     // K13
     let node = Node::new().await;
-    let file = file_of(&node, b"start").await;
+    let file = file_of(&node, "file", b"start").await;
     write_at(&node, file, 10 * BLOCK, b"end").await;
     node.write_back().await;
     assert_eq!(node.stored(), [2, 2, 2, 0]);
@@ -69,7 +45,7 @@ async fn a_hole_is_read_without_asking_a_cloud() {
 #[tokio::test]
 async fn what_was_cut_off_twice_does_not_come_back() {
     let node = Node::new().await;
-    let file = file_of(&node, &[7; 800]).await;
+    let file = file_of(&node, "file", &[7; 800]).await;
     node.write_back().await;
     set_size(&node, file, 500).await;
     set_size(&node, file, 300).await;
@@ -86,7 +62,7 @@ async fn what_was_cut_off_twice_does_not_come_back() {
 async fn versions_survive_truncation_and_no_name_is_used_twice() {
     // K14
     let node = Node::new().await;
-    let file = file_of(&node, &vec![1; 2 * BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![1; 2 * BLOCK as usize]).await;
     node.write_back().await;
     set_size(&node, file, 0).await;
     let entry = node.entry(file, 1).await;
@@ -105,7 +81,7 @@ async fn versions_survive_truncation_and_no_name_is_used_twice() {
 #[tokio::test]
 async fn a_cut_inside_a_block_leaves_nothing_of_the_rest() {
     let node = Node::new().await;
-    let file = file_of(&node, &vec![1; BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![1; BLOCK as usize]).await;
     node.write_back().await;
     set_size(&node, file, 100).await;
     set_size(&node, file, 200).await;
@@ -118,7 +94,7 @@ async fn a_cut_inside_a_block_leaves_nothing_of_the_rest() {
 #[tokio::test]
 async fn a_second_cut_does_not_bring_back_what_the_first_one_cut() {
     let node = Node::new().await;
-    let file = file_of(&node, &[7; 60_000]).await;
+    let file = file_of(&node, "file", &[7; 60_000]).await;
     node.write_back().await;
     for size in [40_000, 20_000, 60_000] {
         set_size(&node, file, size).await;
@@ -134,7 +110,7 @@ async fn a_second_cut_does_not_bring_back_what_the_first_one_cut() {
 async fn superseded_versions_leave_the_clouds_after_the_delay() {
     // K47
     let node = Node::new().await;
-    let file = file_of(&node, b"old").await;
+    let file = file_of(&node, "file", b"old").await;
     node.write_back().await;
     write_at(&node, file, 0, b"new").await;
     node.write_back().await;
@@ -152,7 +128,7 @@ async fn superseded_versions_leave_the_clouds_after_the_delay() {
 async fn a_file_keeps_the_policy_it_was_made_with() {
     // K33, K11
     let node = Node::new().await;
-    let old = file_of(&node, b"old policy").await;
+    let old = file_of(&node, "file", b"old policy").await;
     let copies = policy("replicas:2", &[2, 3], ids::BlockShift::DEFAULT);
     node.volumes.set_policy("home", copies.clone()).await.unwrap();
     let mut tx = begin(&node.fs()).await;
@@ -181,7 +157,7 @@ async fn a_file_keeps_the_policy_it_was_made_with() {
 async fn one_block_of_a_file_of_a_tebibyte_rewrites_a_few_kibibytes() {
     // K18: the chunk of the block, and nothing else of the map.
     let node = Node::new().await;
-    let file = file_of(&node, b"").await;
+    let file = file_of(&node, "file", b"").await;
     set_size(&node, file, 1 << 40).await;
     let last = (1_u64 << 40) / BLOCK - 1;
     for block in [0, last / 2, last] {
@@ -201,7 +177,7 @@ async fn one_block_of_a_file_of_a_tebibyte_rewrites_a_few_kibibytes() {
 async fn a_change_of_attributes_leaves_the_key_alone() {
     // K17
     let node = Node::new().await;
-    let file = file_of(&node, b"x").await;
+    let file = file_of(&node, "file", b"x").await;
     let key = node.volume.inner.keys.key(file.object);
     let get = async |node: &Node| {
         let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
@@ -223,7 +199,7 @@ async fn a_degraded_write_is_in_the_repair_queue_until_it_is_repaired() {
     // K63
     let node = Node::new().await;
     node.site.clouds[1].set(cloud::Side::Writes, cloud::Fault::Fail(cloud::ErrorKind::Refused));
-    let file = file_of(&node, b"degraded").await;
+    let file = file_of(&node, "file", b"degraded").await;
     node.write_back().await;
     assert_eq!(node.volume.repair_count(9).await.unwrap(), 1);
     let report = node.volume.why("file", BlockIndex(0), 1).await.unwrap().unwrap();
@@ -239,7 +215,7 @@ async fn a_degraded_write_is_in_the_repair_queue_until_it_is_repaired() {
 async fn a_fragment_that_a_read_found_bad_is_repaired() {
     // K65
     let node = Node::new().await;
-    let file = file_of(&node, b"precious").await;
+    let file = file_of(&node, "file", b"precious").await;
     node.write_back().await;
     node.cache.drop_clean().await;
     for cloud in &node.site.clouds[..1] {
@@ -264,7 +240,7 @@ async fn a_fragment_that_a_read_found_bad_is_repaired() {
 #[tokio::test]
 async fn a_failed_attempt_burns_its_version_and_its_fragments_are_collected() {
     let node = Node::new().await;
-    let file = file_of(&node, b"x").await;
+    let file = file_of(&node, "file", b"x").await;
     let plan = |plans: Vec<Result<Plan, crate::VolumeError>>| match plans.into_iter().next() {
         Some(Ok(Plan::Store(block))) => block.identity.version,
         other => panic!("{other:?}"),
@@ -282,7 +258,7 @@ async fn a_failed_attempt_burns_its_version_and_its_fragments_are_collected() {
 #[tokio::test]
 async fn a_truncation_during_write_back_wins() {
     let node = Node::new().await;
-    let file = file_of(&node, &vec![1; BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![1; BLOCK as usize]).await;
     let claimed =
         node.cache.claim_dirty(node.volume.volume(), &cache::Selection { bytes: 1, blocks: 1, hurry: true });
     let snapshot = node.cache.snapshot(&claimed[0]).unwrap();
@@ -308,7 +284,7 @@ async fn a_truncation_during_write_back_wins() {
 #[tokio::test]
 async fn too_many_bad_clouds_are_an_error_and_never_wrong_bytes() {
     let node = Node::new().await;
-    let file = file_of(&node, b"precious").await;
+    let file = file_of(&node, "file", b"precious").await;
     node.write_back().await;
     node.cache.drop_clean().await;
     for cloud in &node.site.clouds[..2] {
@@ -322,7 +298,7 @@ async fn too_many_bad_clouds_are_an_error_and_never_wrong_bytes() {
 #[tokio::test]
 async fn a_version_that_a_crash_brought_back_has_names_of_its_own() {
     let node = Node::new().await;
-    let file = file_of(&node, b"content").await;
+    let file = file_of(&node, "file", b"content").await;
     let plan = async |node: &Node| {
         let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
         let Some(Ok(Plan::Store(block))) = plans.into_iter().next() else { panic!("something to store") };
@@ -340,7 +316,7 @@ async fn a_version_that_a_crash_brought_back_has_names_of_its_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_who_is_slower_than_the_garbage_gets_the_new_version_and_accuses_nobody() {
     let node = Node::new().await;
-    let file = file_of(&node, b"old").await;
+    let file = file_of(&node, "file", b"old").await;
     node.write_back().await;
     node.cache.drop_clean().await;
     // The clouds keep the reader waiting, and have lost what he wants when they answer.
@@ -401,7 +377,7 @@ async fn upkeep_is_told_at_once_of_what_a_read_found_bad() {
     // K65
     use upkeep::MaintainedVolume;
     let node = Node::new().await;
-    let file = file_of(&node, b"precious").await;
+    let file = file_of(&node, "file", b"precious").await;
     node.write_back().await;
     node.volume.queue_repair(file.object, BlockIndex(0), Version(1), &[1]).await.unwrap();
     node.volume.repairs_waiting().await;

@@ -11,16 +11,9 @@ use meta::{MetaStore, Priority};
 use proptest::prelude::*;
 use upkeep::{Base, Plan, Written, WrittenAs};
 
+use super::files::{content, file_of, remove, set_size, write_at};
 use super::node::{BLOCK, GC_DELAY, Node, Site};
 use crate::row::ShareRow;
-
-async fn file_of(node: &Node, text: &str, content: &[u8]) -> FileId {
-    let mut tx = begin(&node.fs()).await;
-    let root = tx.root();
-    let file = make_file(&mut tx, root, text, content).await.file;
-    commit(tx).await;
-    file
-}
 
 fn at(file: FileId, offset: u64) -> Position {
     Position { file, offset, authority: Authority::Checked }
@@ -32,35 +25,19 @@ async fn clone(node: &Node, from: Position, to: Position, length: u64) {
     commit(tx).await;
 }
 
-async fn write_at(node: &Node, file: FileId, offset: u64, data: &[u8]) {
-    let mut tx = begin(&node.fs()).await;
-    write(&mut tx, file, offset, data).await.unwrap();
-    commit(tx).await;
-}
-
-async fn set_size(node: &Node, file: FileId, size: u64) {
-    let mut tx = begin(&node.fs()).await;
-    tx.set_attributes(file, &SetAttributes::with_size(size), Authority::Checked).await.unwrap();
-    commit(tx).await;
-}
-
-async fn remove(node: &Node, text: &str) {
-    let mut tx = begin(&node.fs()).await;
-    let root = tx.root();
-    tx.remove(root, &name(text)).await.unwrap();
-    commit(tx).await;
+async fn remove_whole(node: &Node, text: &str) {
+    remove(node, text).await;
     node.volume.reap_orphans(9).await.unwrap();
+}
+
+async fn from_clouds(node: &Node, file: FileId) -> Vec<u8> {
+    node.cache.drop_clean().await;
+    content(node, file).await
 }
 
 async fn collect(node: &Node) {
     node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
     let _ = node.upkeep.garbage.once().await.unwrap();
-}
-
-/// From the clouds.
-async fn content(node: &Node, file: FileId) -> Vec<u8> {
-    node.cache.drop_clean().await;
-    read_all(&mut begin(&node.fs()).await, file).await
 }
 
 fn blocks_of(bytes: &[u8]) -> Vec<u8> {
@@ -85,7 +62,7 @@ async fn a_clone_stores_nothing_and_reads_like_its_source() {
     let (node, from, to, text) = pair().await;
     assert_eq!(node.cache.dirty_bytes(cache::Scope::All), 0);
     assert_eq!(node.stored(), [4, 4, 4, 0]);
-    assert!(content(&node, to).await == text && content(&node, from).await == text);
+    assert!(from_clouds(&node, to).await == text && from_clouds(&node, from).await == text);
     // What one of them has fetched is there for the other.
     let fetches = node.cache.usage().fetches;
     assert!(read_all(&mut begin(&node.fs()).await, to).await == text);
@@ -108,25 +85,25 @@ async fn what_is_written_to_one_is_not_seen_in_the_other() {
     let (mut source, mut target) = (text.clone(), text);
     source[10..16].copy_from_slice(b"source");
     target[BLOCK as usize + 10..BLOCK as usize + 16].copy_from_slice(b"target");
-    assert!(content(&node, from).await == source && content(&node, to).await == target);
+    assert!(from_clouds(&node, from).await == source && from_clouds(&node, to).await == target);
     node.check().await;
 }
 
 #[tokio::test]
 async fn a_clone_outlives_its_source_and_the_last_one_takes_all_away() {
     let (node, _, to, text) = pair().await;
-    remove(&node, "from").await;
+    remove_whole(&node, "from").await;
     collect(&node).await;
     assert_eq!(node.stored(), [4, 4, 4, 0]);
     let node = node.crash().await;
-    assert!(content(&node, to).await == text);
+    assert!(from_clouds(&node, to).await == text);
     node.check().await;
     let third = file_of(&node, "third", b"").await;
     clone(&node, at(to, BLOCK), at(third, 0), 2 * BLOCK).await;
-    remove(&node, "to").await;
+    remove_whole(&node, "to").await;
     collect(&node).await;
     assert_eq!(node.stored(), [2, 2, 2, 0]);
-    assert!(content(&node, third).await == text[BLOCK as usize..3 * BLOCK as usize]);
+    assert!(from_clouds(&node, third).await == text[BLOCK as usize..3 * BLOCK as usize]);
     node.check().await;
     set_size(&node, third, BLOCK).await;
     collect(&node).await;
@@ -135,7 +112,7 @@ async fn a_clone_outlives_its_source_and_the_last_one_takes_all_away() {
     node.write_back().await;
     collect(&node).await;
     assert_eq!(node.stored(), [1, 1, 1, 0]);
-    remove(&node, "third").await;
+    remove_whole(&node, "third").await;
     collect(&node).await;
     assert_eq!(node.stored(), [0; 4]);
     let (start, end) = node.volume.inner.keys.all_shares();
@@ -148,7 +125,7 @@ async fn a_clone_outlives_its_source_and_the_last_one_takes_all_away() {
 #[tokio::test]
 async fn a_clone_is_repaired_although_its_source_is_gone() {
     let (node, _, to, text) = pair().await;
-    remove(&node, "from").await;
+    remove_whole(&node, "from").await;
     let lost = node.site.clouds[1].inner().names()[0].clone();
     node.site.clouds[1].inner().poke(&lost, None);
     let report = node.upkeep.scrubber.once(100, 0).await.unwrap();
@@ -158,7 +135,7 @@ async fn a_clone_is_repaired_although_its_source_is_gone() {
     assert_eq!(shown.blocks.iter().map(|block| block.missing.len()).sum::<usize>(), 1);
     node.upkeep.repairer.once().await.unwrap();
     assert_eq!((node.stored(), node.volume.repair_count(9).await.unwrap()), (vec![4, 4, 4, 0], 0));
-    assert!(content(&node, to).await == text);
+    assert!(from_clouds(&node, to).await == text);
 }
 
 #[tokio::test]
@@ -201,7 +178,7 @@ async fn the_end_of_a_file_takes_nothing_along_that_was_cut_off() {
         let expected = [[1; 100], [0; 100]].concat();
         assert_eq!(read_all(&mut begin(&node.fs()).await, to).await, expected);
         node.write_back().await;
-        assert_eq!(content(&node, to).await, expected);
+        assert_eq!(from_clouds(&node, to).await, expected);
     }
     // The same within one transaction.
     write_at(&node, from, 0, &blocks_of(&[1])).await;
@@ -214,7 +191,7 @@ async fn the_end_of_a_file_takes_nothing_along_that_was_cut_off() {
     assert_eq!(read_all(&mut tx, last).await, [[1; 100], [0; 100]].concat());
     commit(tx).await;
     node.write_back().await;
-    assert_eq!(content(&node, last).await, [[1; 100], [0; 100]].concat());
+    assert_eq!(from_clouds(&node, last).await, [[1; 100], [0; 100]].concat());
     node.check().await;
 }
 
@@ -238,8 +215,8 @@ async fn a_transaction_sees_what_it_has_cloned() {
     assert!(read_all(&mut tx, copy).await == expected);
     commit(tx).await;
     node.write_back().await;
-    assert!(content(&node, to).await == expected && content(&node, copy).await == expected);
-    assert!(content(&node, from).await[12..] == text[12..]);
+    assert!(from_clouds(&node, to).await == expected && from_clouds(&node, copy).await == expected);
+    assert!(from_clouds(&node, from).await[12..] == text[12..]);
     node.check().await;
 }
 
@@ -277,7 +254,7 @@ async fn a_clone_does_not_miss_what_is_written_or_stored_meanwhile() {
     expected[..6].copy_from_slice(b"before");
     expected[BLOCK as usize..BLOCK as usize + 9].copy_from_slice(b"meanwhile");
     node.write_back().await;
-    assert!(content(&node, to).await == expected);
+    assert!(from_clouds(&node, to).await == expected);
     node.check().await;
 }
 
@@ -290,10 +267,10 @@ async fn a_version_that_was_taken_over_before_its_commit_was_noted_is_not_garbag
     clone(&node, at(from, 0), at(to, 0), 0).await;
     // Its commit is visible; whoever made it still waits for the disk.
     node.volume.inner.attempts.lock().insert((from.object, BlockIndex(0)), Version(1));
-    remove(&node, "from").await;
+    remove_whole(&node, "from").await;
     assert!(node.volume.all_garbage(None, 9).await.unwrap().is_empty());
     collect(&node).await;
-    assert!(content(&node, to).await == blocks_of(&[5]));
+    assert!(from_clouds(&node, to).await == blocks_of(&[5]));
     node.check().await;
 }
 
@@ -317,7 +294,7 @@ async fn garbage_that_is_shared_stays_in_the_clouds() {
     node.write_back().await;
     assert!(node.volume.check().await.unwrap()[0].to_string().contains("is held and is garbage"));
     collect(&node).await;
-    assert!(content(&node, to).await == text);
+    assert!(from_clouds(&node, to).await == text);
 }
 
 #[tokio::test]
@@ -385,7 +362,7 @@ async fn what_one_transaction_cannot_take_apart_goes_in_several() {
         }
         tx.commit(Priority::Upkeep).await.unwrap().durable().await.unwrap();
     }
-    remove(&node, "a").await;
+    remove_whole(&node, "a").await;
     assert_eq!(node.entry(file, 0).await, crate::row::BlockEntry::NONE);
     node.check().await;
 }
@@ -402,7 +379,7 @@ async fn an_operation_that_meets_damage_half_way_takes_its_transaction_along() {
     let cut = tx.set_attributes(to, &SetAttributes::with_size(0), Authority::Checked).await;
     assert!(matches!(cut, Err(FsError::Io(_))));
     assert!(matches!(tx.commit(CommitMode::Durable).await, Err(FsError::Io(_))));
-    assert!(content(&node, from).await == text && content(&node, to).await == text);
+    assert!(from_clouds(&node, from).await == text && from_clouds(&node, to).await == text);
 }
 
 #[tokio::test]
@@ -415,7 +392,7 @@ async fn what_is_not_in_the_books_is_not_taken_over_and_stays_in_the_clouds() {
     let mut tx = begin(&node.fs()).await;
     assert!(matches!(tx.clone_range(at(to, 0), at(third, 0), 0, true).await, Err(FsError::Io(_))));
     commit(tx).await;
-    assert_eq!(content(&node, third).await, b"third");
+    assert_eq!(from_clouds(&node, third).await, b"third");
     set_size(&node, to, 0).await;
     assert!(node.volume.all_garbage(None, 9).await.unwrap().is_empty());
 }
@@ -423,7 +400,7 @@ async fn what_is_not_in_the_books_is_not_taken_over_and_stays_in_the_clouds() {
 #[tokio::test]
 async fn what_is_shared_is_warmed_once() {
     let (node, from, to, _) = pair().await;
-    remove(&node, "from").await;
+    remove_whole(&node, "from").await;
     let third = file_of(&node, "third", b"").await;
     clone(&node, at(to, 0), at(third, 0), 0).await;
     node.cache.drop_clean().await;
@@ -449,11 +426,11 @@ async fn clones_go_over_the_edges_of_chunks() {
     clone(&node, at(from, 0), at(to, 3 * BLOCK), 0).await;
     clone(&node, at(from, 2 * BLOCK), at(from, size), 2 * chunk * BLOCK).await;
     node.check().await;
-    remove(&node, "to").await;
+    remove_whole(&node, "to").await;
     let to = file_of(&node, "to", b"").await;
     clone(&node, at(from, BLOCK), at(to, 0), 0).await;
     node.check().await;
-    remove(&node, "from").await;
+    remove_whole(&node, "from").await;
     node.check().await;
     collect(&node).await;
     node.cache.drop_clean().await;
@@ -470,7 +447,7 @@ async fn clones_go_over_the_edges_of_chunks() {
     }
     assert_eq!(node.stored(), [places.len(), places.len(), places.len(), 0]);
     drop(tx);
-    remove(&node, "to").await;
+    remove_whole(&node, "to").await;
     collect(&node).await;
     assert_eq!(node.stored(), [0; 4]);
     node.check().await;
@@ -511,7 +488,7 @@ async fn a_clone_of_much_that_is_not_stored_waits_for_the_clouds() {
     cloned.unwrap();
     commit(tx).await;
     assert_eq!(node.stored(), [80, 80, 80, 0]);
-    assert!(content(&node, to).await == text);
+    assert!(from_clouds(&node, to).await == text);
     node.check().await;
 }
 

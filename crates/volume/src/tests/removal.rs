@@ -1,25 +1,11 @@
 use std::time::Duration;
 
 use file_system::conformance::scene::*;
-use file_system::{FileId, FileSystem, FsError, XattrName};
+use file_system::{FileSystem, FsError, XattrName};
 use ids::BlockIndex;
 
+use super::files::{file_of, remove};
 use super::node::{BLOCK, GC_DELAY, Node};
-
-async fn file_of(node: &Node, text: &str, content: &[u8]) -> FileId {
-    let mut tx = begin(&node.fs()).await;
-    let root = tx.root();
-    let file = make_file(&mut tx, root, text, content).await.file;
-    commit(tx).await;
-    file
-}
-
-async fn remove(node: &Node, text: &str) {
-    let mut tx = begin(&node.fs()).await;
-    let root = tx.root();
-    tx.remove(root, &name(text)).await.unwrap();
-    commit(tx).await;
-}
 
 #[tokio::test]
 async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {

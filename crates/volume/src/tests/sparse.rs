@@ -2,15 +2,8 @@ use file_system::conformance::scene::*;
 use file_system::{Authority, CommitMode, Extent, FileId, FsError, SetAttributes};
 use ids::Version;
 
+use super::files::{content, file_of};
 use super::node::{BLOCK, GC_DELAY, Node};
-
-async fn file_of(node: &Node, content: &[u8]) -> FileId {
-    let mut tx = begin(&node.fs()).await;
-    let root = tx.root();
-    let file = make_file(&mut tx, root, "file", content).await.file;
-    commit(tx).await;
-    file
-}
 
 async fn punch(node: &Node, file: FileId, offset: u64, length: u64) {
     let mut tx = begin(&node.fs()).await;
@@ -22,15 +15,11 @@ async fn extents(node: &Node, file: FileId) -> Vec<Extent> {
     begin(&node.fs()).await.extents(file, 0..u64::MAX, 99, Authority::Checked).await.unwrap()
 }
 
-async fn content(node: &Node, file: FileId) -> Vec<u8> {
-    read_all(&mut begin(&node.fs()).await, file).await
-}
-
 #[tokio::test]
 async fn the_blocks_of_a_hole_are_given_back_and_those_beside_it_stay() {
     // K13, K14
     let node = Node::new().await;
-    let file = file_of(&node, &vec![7; 4 * BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![7; 4 * BLOCK as usize]).await;
     node.write_back().await;
     assert_eq!(node.stored(), [4, 4, 4, 0]);
     punch(&node, file, BLOCK - 100, 2 * BLOCK + 100).await;
@@ -54,7 +43,7 @@ async fn the_blocks_of_a_hole_are_given_back_and_those_beside_it_stay() {
 #[tokio::test]
 async fn punching_where_there_is_nothing_stores_nothing() {
     let node = Node::new().await;
-    let file = file_of(&node, b"").await;
+    let file = file_of(&node, "file", b"").await;
     let mut tx = begin(&node.fs()).await;
     tx.set_attributes(file, &SetAttributes::with_size(1 << 40), Authority::Checked).await.unwrap();
     commit(tx).await;
@@ -69,7 +58,7 @@ async fn punching_where_there_is_nothing_stores_nothing() {
 #[tokio::test]
 async fn a_hole_that_is_made_while_its_blocks_are_stored_wins() {
     let node = Node::new().await;
-    let file = file_of(&node, &vec![7; 3 * BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![7; 3 * BLOCK as usize]).await;
     // Nothing of the file is in the map when the hole looks for what it has to give back; then everything is.
     let mut tx = begin(&node.fs()).await;
     tx.deallocate(file, 0, 2 * BLOCK, Authority::Checked).await.unwrap();
@@ -84,7 +73,7 @@ async fn a_hole_that_is_made_while_its_blocks_are_stored_wins() {
 #[tokio::test]
 async fn a_truncation_whose_blocks_are_stored_meanwhile_does_not_miss_them() {
     let node = Node::new().await;
-    let file = file_of(&node, &vec![7; 2 * BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![7; 2 * BLOCK as usize]).await;
     let mut tx = begin(&node.fs()).await;
     tx.set_attributes(file, &SetAttributes::with_size(0), Authority::Checked).await.unwrap();
     node.write_back().await;
@@ -101,7 +90,7 @@ async fn a_truncation_whose_blocks_are_stored_meanwhile_does_not_miss_them() {
 #[tokio::test]
 async fn holes_survive_a_crash() {
     let node = Node::new().await;
-    let file = file_of(&node, &vec![7; 3 * BLOCK as usize]).await;
+    let file = file_of(&node, "file", &vec![7; 3 * BLOCK as usize]).await;
     node.write_back().await;
     punch(&node, file, 10, 2 * BLOCK).await;
     let node = node.crash().await;
@@ -117,7 +106,7 @@ async fn holes_survive_a_crash() {
 #[tokio::test]
 async fn a_search_for_data_finds_the_last_block_of_a_large_sparse_file() {
     let node = Node::new().await;
-    let file = file_of(&node, b"start").await;
+    let file = file_of(&node, "file", b"start").await;
     let mut tx = begin(&node.fs()).await;
     write(&mut tx, file, 1 << 50, b"end").await.unwrap();
     commit(tx).await;
