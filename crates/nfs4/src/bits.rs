@@ -216,3 +216,13 @@ pub mod recall_any {
     /// `RCA4_TYPE_MASK_OTHER_LAYOUT_MAX`: last of other layouts.
     pub const OTHER_LAYOUTS_MAX: u32 = 15;
 }
+
+/// `flags` of COMPOUND_MODE, a private operation (`docs/protocol.md`).
+pub mod compound_mode {
+    /// All operations are done, or none of them.
+    pub const ATOMIC: u32 = 0x1;
+    /// WRITE at the offset 2^64-1 writes at the end of the file.
+    pub const APPEND: u32 = 0x2;
+    /// All bits that there are.
+    pub const ALL: u32 = ATOMIC | APPEND;
+}

@@ -76,7 +76,7 @@ pub use layout::{
     ThresholdItem,
 };
 pub use operation::{
-    NfsArgOp, NfsResOp, OpCode, access::*, attributes::*, client::*, copy::*, directory::*, io::*, layout::*,
+    NfsArgOp, NfsResOp, OpCode, access::*, attributes::*, client::*, compound_mode::*, copy::*, directory::*, io::*, layout::*,
     legacy::*, lock::*, open::*, readdir::*, security::*, session::*, space::*, state::*, xattr::*,
 };
 pub use outcome::{OpResult, Outcome};

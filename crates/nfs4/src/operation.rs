@@ -3,6 +3,7 @@
 pub mod access;
 pub mod attributes;
 pub mod client;
+pub mod compound_mode;
 pub mod copy;
 pub mod directory;
 pub mod io;

@@ -251,3 +251,12 @@ fn minor_version_0() {
     };
     assert_words(&callback, &[0, 0, 7, 1, 4, 1, 0, 0, 0, 1, 4, OWN]);
 }
+
+#[test]
+fn compound_mode() {
+    assert_words(&NfsArgOp::CompoundMode(CompoundModeArgs { flags: 3 }), &[0x4b55_0001, 3]);
+    let ok = CompoundModeOk { flags: 1, max_operations: 2, max_bytes: 4 << 32 | 3 };
+    assert_words(&NfsResOp::CompoundMode(Outcome::Ok(ok)), &[0x4b55_0001, 0, 1, 2, 4, 3]);
+    let refused = NfsResOp::failure(OpCode::CompoundMode, NfsStatus::ReqTooBig);
+    assert_words(&refused, &[0x4b55_0001, 10065]);
+}

@@ -125,6 +125,8 @@ mod tests {
             (59, 1, true),
             (24, 1, false),
             (53, 0, true),
+            (0x4b55_0001, 0, true),
+            (0x4b55_0001, 1, false),
         ];
         for (number, minor_version, illegal) in cases {
             let mut input = Decoder::new(xdr::to_bytes(&number));

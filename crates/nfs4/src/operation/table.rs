@@ -2,7 +2,7 @@
 
 use crate::NfsStatus;
 use crate::operation::{
-    access::*, attributes::*, client::*, copy::*, directory::*, io::*, layout::*, legacy::*, lock::*,
+    access::*, attributes::*, client::*, compound_mode::*, copy::*, directory::*, io::*, layout::*, legacy::*, lock::*,
     open::*, readdir::*, security::*, session::*, space::*, state::*, xattr::*,
 };
 use crate::union_macro::operations;
@@ -89,6 +89,7 @@ operations! {
     ListXattrs = 74, "LISTXATTRS", (ListXattrsArgs) -> ListXattrsRes;
     RemoveXattr = 75, "REMOVEXATTR", (RemoveXattrArgs) -> RemoveXattrRes;
     Illegal = 10044, "ILLEGAL", () -> NfsStatus;
+    CompoundMode = 0x4b55_0001, "COMPOUND_MODE", (CompoundModeArgs) -> CompoundModeRes;
 }
 
 impl OpCode {
@@ -98,8 +99,14 @@ impl OpCode {
             3..=39 => 0,
             40..=58 => 1,
             59..=75 => 2,
+            0x4b55_0001.. => 1,
             _ => 0,
         }
+    }
+
+    /// Whether the operation is in no RFC.
+    pub const fn is_private(self) -> bool {
+        self as u32 > OpCode::Illegal as u32
     }
 
     /// Whether the operation exists in 4.0 only; later it is `NFS4ERR_NOTSUPP` (RFC 8881 §2.8.5).
