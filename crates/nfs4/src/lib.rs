@@ -76,8 +76,9 @@ pub use layout::{
     ThresholdItem,
 };
 pub use operation::{
-    NfsArgOp, NfsResOp, OpCode, access::*, attributes::*, client::*, compound_mode::*, copy::*, directory::*, io::*, layout::*,
-    legacy::*, lock::*, open::*, readdir::*, security::*, session::*, space::*, state::*, xattr::*,
+    NfsArgOp, NfsResOp, OpCode, access::*, attributes::*, client::*, compound_mode::*, copy::*, directory::*,
+    io::*, layout::*, legacy::*, lock::*, open::*, readdir::*, security::*, session::*, space::*, state::*,
+    xattr::*,
 };
 pub use outcome::{OpResult, Outcome};
 pub use state_id::StateId;

@@ -2,8 +2,8 @@
 
 use crate::NfsStatus;
 use crate::operation::{
-    access::*, attributes::*, client::*, compound_mode::*, copy::*, directory::*, io::*, layout::*, legacy::*, lock::*,
-    open::*, readdir::*, security::*, session::*, space::*, state::*, xattr::*,
+    access::*, attributes::*, client::*, compound_mode::*, copy::*, directory::*, io::*, layout::*,
+    legacy::*, lock::*, open::*, readdir::*, security::*, session::*, space::*, state::*, xattr::*,
 };
 use crate::union_macro::operations;
 
