@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use nfs4::bits::recall_any;
 use nfs4::{
-    Attribute, Bitmap, CbCompoundArgs, CbCompoundRes, CbGetAttrArgs, CbNotifyLockArgs, CbRecallAnyArgs,
-    CbRecallArgs, CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, Outcome, ReferringCall,
-    ReferringCallList, Utf8String,
+    Attribute, Bitmap, CbCompoundArgs, CbCompoundRes, CbGetAttrArgs, CbNotifyLockArgs, CbOffloadArgs,
+    CbRecallAnyArgs, CbRecallArgs, CbSequenceArgs, NfsCbArgOp, NfsCbResOp, NfsStatus, OffloadInfo, Outcome,
+    ReferringCall, ReferringCallList, StableHow, Utf8String, Verifier, WriteResponse,
 };
 use onc_rpc::{Peer, Procedure};
 
@@ -112,6 +112,19 @@ fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
         Notice::Ask { file, .. } => NfsCbArgOp::GetAttr(CbGetAttrArgs {
             file_handle: server.handles.seal(Handle::File(*file)),
             request: Attribute::set(&[Attribute::Change, Attribute::Size]),
+        }),
+        Notice::Offload { id, file, end } => NfsCbArgOp::Offload(CbOffloadArgs {
+            file_handle: server.handles.seal(Handle::File(*file)),
+            state_id: *id,
+            info: match end.status {
+                NfsStatus::Ok => OffloadInfo::Ok(WriteResponse {
+                    callback_id: None,
+                    count: end.copied,
+                    committed: StableHow::FileSync,
+                    verifier: Verifier(end.verifier),
+                }),
+                status => OffloadInfo::Failed { status, bytes_copied: end.copied },
+            },
         }),
         Notice::LockFree { file, owner } => NfsCbArgOp::NotifyLock(CbNotifyLockArgs {
             file_handle: server.handles.seal(Handle::File(*file)),

@@ -23,6 +23,7 @@ use crate::exports::{Export, Exports};
 use crate::failure::Failure;
 use crate::file_handle::Handle;
 use crate::minor0;
+use crate::offloads::Job;
 use crate::refusals::Refused;
 use crate::shared::Shared;
 use crate::state::{IoGrant, Question, RequestId, UndoLog};
@@ -78,6 +79,8 @@ pub(crate) struct Compound<'a> {
     asked: Vec<Question>,
     /// Leave to copy, until the transaction ends.
     copying: Option<SemaphorePermit<'a>>,
+    /// Copies that begin with the commit.
+    offloads: Vec<Job>,
     /// Bytes that the reply may still grow by, this operation's number and status included.
     room: usize,
     /// What to say when that is too little.
@@ -112,10 +115,23 @@ impl<'a> Compound<'a> {
             impatient: false,
             asked: Vec::new(),
             copying: None,
+            offloads: Vec::new(),
             room: 0,
             too_big: NfsStatus::RepTooBig,
             is_last: false,
         }
+    }
+
+    /// A piece of what `client` has asked for, in a transaction of its own.
+    pub fn in_background(
+        server: &'a Shared,
+        requester: Requester,
+        connection: ConnectionId,
+        client: ClientId,
+        mode: Mode,
+    ) -> Compound<'a> {
+        let acting_for = Some(client);
+        Compound { acting_for, mode, ..Compound::new(server, requester, connection, 2) }
     }
 
     /// The session; `NFS4ERR_OP_NOT_IN_SESSION` without SEQUENCE, which only the operations that may stand alone
@@ -303,6 +319,11 @@ impl<'a> Compound<'a> {
             self.copying = Some(self.server.copies.try_acquire().map_err(|_| NfsStatus::Delay)?);
         }
         Ok(())
+    }
+
+    /// A copy that goes on by itself after the commit.
+    pub fn will_offload(&mut self, job: Job) {
+        self.offloads.push(job);
     }
 
     /// Whether `volume` may be changed; `NFS4ERR_ROFS` if it is offered for reading only.

@@ -16,6 +16,7 @@
 //! * `minor0` is what 4.0 has in place of sessions: clients, owners that count their operations, repeated requests.
 //!
 //! * `callbacks` calls clients back, for what they were delegated.
+//! * `offloads` goes on with long copies when their COPY is answered.
 //! * `overview` shows the clients to operators, and evicts them: [`Server::clients`], [`Server::evict`].
 //!
 //! No layouts are given.
@@ -39,6 +40,7 @@ mod location;
 mod metrics;
 mod minor0;
 mod network;
+mod offloads;
 mod ops;
 mod overview;
 mod owner_names;

@@ -44,6 +44,9 @@ pub struct Limits {
     pub waiting_for_returns: usize,
     /// Compounds with COPY at one time. Each holds what one transaction can hold; one more is asked to come again.
     pub copies: usize,
+    /// Copies in the background at one time. Each holds what one transaction can hold. A client may have as many as it
+    /// leaves free; more are copied a piece for each request.
+    pub offloads: usize,
     /// How often a compound is tried beside others before it waits for its turn alone.
     pub optimistic_tries: u32,
     /// How often it is tried alone before the client is told to come again later.
@@ -72,6 +75,7 @@ impl Default for Limits {
             delegations: 1 << 16,
             waiting_for_returns: 256,
             copies: 16,
+            offloads: 8,
             optimistic_tries: 4,
             exclusive_tries: 4,
         }

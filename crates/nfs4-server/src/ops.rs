@@ -6,7 +6,7 @@ mod allocate;
 mod clone;
 pub(crate) mod close;
 mod commit;
-mod copy;
+pub(crate) mod copy;
 mod create;
 mod delegation;
 mod exchange_id;
@@ -16,6 +16,7 @@ mod io_advise;
 mod link;
 pub(crate) mod lock;
 mod lookup;
+mod offload;
 pub(crate) mod open;
 mod read;
 mod read_dir;
@@ -119,6 +120,11 @@ pub(crate) async fn execute(
             true => return Err(NfsStatus::Same.into()),
             false => NfsResOp::Nverify(NfsStatus::Ok),
         },
+        NfsArgOp::OffloadCancel(args) => {
+            offload::cancel(cx, &args).await?;
+            NfsResOp::OffloadCancel(NfsStatus::Ok)
+        }
+        NfsArgOp::OffloadStatus(args) => NfsResOp::OffloadStatus(Outcome::Ok(offload::status(cx, &args)?)),
         NfsArgOp::Open(args) => NfsResOp::Open(Outcome::Ok(open::run(cx, &args).await?)),
         NfsArgOp::OpenDowngrade(args) => NfsResOp::OpenDowngrade(Outcome::Ok(close::downgrade(cx, &args)?)),
         NfsArgOp::PutFh(args) => {

@@ -91,6 +91,8 @@ pub struct ClientOverview {
     pub delegations: usize,
     /// Delegations that were revoked and not freed yet.
     pub revoked: usize,
+    /// Copies that go on in the background.
+    pub copies: usize,
     pub(crate) connections: Vec<ConnectionId>,
 }
 

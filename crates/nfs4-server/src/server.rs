@@ -25,6 +25,7 @@ use crate::file_handle::HandleKey;
 use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::minor0::Duplicates;
+use crate::offloads::{self, Offloads};
 use crate::owner_names::OwnerNames;
 use crate::refusals::{Refusals, Refused};
 use crate::shared::Shared;
@@ -91,11 +92,12 @@ impl Server {
             lease: config.lease,
             limits: config.limits,
             signals: state.signals.clone(),
-            state: Mutex::new(state),
+            state: Arc::new(Mutex::new(state)),
             waiting_for_returns: Semaphore::new(config.limits.waiting_for_returns),
             metrics: Metrics::new(),
             refusals: Refusals::default(),
             copies: Semaphore::new(config.limits.copies),
+            offloads: Offloads::default(),
             duplicates: Duplicates::default(),
         };
         Ok(Server {
@@ -119,6 +121,7 @@ impl Server {
             result = self.accept(&listener) => result,
             () = self.keep_house() => Ok(()),
             () = self.call_back() => Ok(()),
+            () = self.go_on_copying() => Ok(()),
         };
         drop(listener);
         self.stop().await;
@@ -244,9 +247,25 @@ impl Server {
         }
     }
 
-    /// Lets running requests end, then closes.
+    /// Runs copies as they come up, each as a task of its own that a stop waits for.
+    async fn go_on_copying(&self) {
+        let offloads = &self.inner.shared.offloads;
+        loop {
+            offloads.queued.notified().await;
+            while let Some(job) = offloads.next() {
+                let (server, running) = (self.clone(), self.inner.in_flight.begin());
+                tokio::spawn(async move {
+                    let _running = running;
+                    offloads::run(&server.inner.shared, job).await;
+                });
+            }
+        }
+    }
+
+    /// Lets running requests end, and copies where they are, then closes.
     async fn stop(&self) {
         self.inner.stopping.store(true, Ordering::SeqCst);
+        self.inner.shared.offloads.stop.cancel();
         tokio::select! {
             () = self.inner.in_flight.none() => {}
             () = self.inner.shared.environment.clock.sleep(STOP_LIMIT) => {

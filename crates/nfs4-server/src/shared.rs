@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
+use crate::offloads::Offloads;
 use crate::owner_names::OwnerNames;
 use crate::refusals::Refusals;
 use crate::state::{Question, Refusal, Signals, State};
@@ -39,7 +40,7 @@ pub(crate) struct Shared {
     pub lease: Duration,
     pub limits: Limits,
     /// Held for microseconds, never across an await.
-    pub state: Mutex<State>,
+    pub state: Arc<Mutex<State>>,
     /// What the state wakes.
     pub signals: Arc<Signals>,
     /// One permit for each request that may wait for the return of a delegation.
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub refusals: Refusals,
     /// One permit for each compound that may copy now.
     pub copies: Semaphore,
+    /// Copies that go on by themselves.
+    pub offloads: Offloads,
     /// Replies to clients of 4.0.
     pub duplicates: Duplicates,
 }

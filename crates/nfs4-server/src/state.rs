@@ -15,6 +15,7 @@ mod expiry;
 mod grace;
 mod lock;
 mod minor0;
+mod offload;
 mod open;
 mod overview;
 mod places;
@@ -30,7 +31,7 @@ mod tests;
 mod undo;
 mod waiting;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +47,7 @@ pub(crate) use exchange_id::ExchangeId;
 pub(crate) use grace::Grace;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
 pub(crate) use minor0::Holder;
+pub(crate) use offload::{Control, CopyRight, OffloadEnd, OffloadRequest};
 pub(crate) use open::{OpenRequest, Share};
 pub(crate) use probe::Probe;
 pub(crate) use range_lock::ByteRange;
@@ -60,6 +62,7 @@ use callback::ToCall;
 use client::Client;
 use delegation::Delegation;
 use lock::LockState;
+use offload::Offload;
 use open::Open;
 use probe::ToProbe;
 use range_lock::RangeLocks;
@@ -162,6 +165,10 @@ pub(crate) struct State {
     crowded: Option<Duration>,
     to_call: ToCall,
     to_probe: ToProbe,
+    /// Copies that go on by themselves, and those whose clients have not answered how they ended.
+    offloads: BTreeMap<Other, Offload>,
+    /// Tasks that copy, also for clients that are gone.
+    running_offloads: usize,
     /// Wakes who waits for the state.
     pub signals: Arc<Signals>,
     grace: Grace,
@@ -193,6 +200,8 @@ impl State {
             crowded: None,
             to_call: ToCall::default(),
             to_probe: ToProbe::default(),
+            offloads: BTreeMap::new(),
+            running_offloads: 0,
             signals: Arc::default(),
             grace,
             minor0: crate::minor0::Clients::default(),
@@ -230,6 +239,7 @@ impl State {
             lock_owners: self.held.len() - opens - self.delegations,
             locks: self.locked_ranges,
             delegations: self.delegations,
+            offloads: self.running_offloads,
             in_grace: self.grace.is_active(),
         }
     }
@@ -246,6 +256,10 @@ pub struct Counts {
     pub recalls_returned: u64,
     /// Delegations that were not returned in time.
     pub delegations_revoked: u64,
+    /// Copies in the background that have ended, in full or where what they copied ended.
+    pub offloads_done: u64,
+    /// Copies in the background that have failed.
+    pub offloads_failed: u64,
 }
 
 /// How much state there is.
@@ -263,6 +277,8 @@ pub struct Census {
     pub locks: usize,
     /// Delegations.
     pub delegations: usize,
+    /// Copies that go on in the background.
+    pub offloads: usize,
     /// Whether the grace period lasts.
     pub in_grace: bool,
 }

@@ -44,11 +44,12 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
         lease,
         limits,
         signals: state.signals.clone(),
-        state: Mutex::new(state),
+        state: Arc::new(Mutex::new(state)),
         waiting_for_returns: tokio::sync::Semaphore::new(limits.waiting_for_returns),
         metrics: Metrics::new(),
         refusals: Refusals::default(),
         copies: tokio::sync::Semaphore::new(limits.copies),
+        offloads: Default::default(),
         duplicates: Default::default(),
     }
 }

@@ -162,6 +162,7 @@ fn show(client: &Value) {
         ("opens", "opens"),
         ("lock_owners", "lock-owners"),
         ("delegations", "delegations"),
+        ("copies", "copies"),
     ] {
         say(format_args!("{name:<14} {}", table::text(row.get(key))));
     }

@@ -81,6 +81,7 @@ fn describe(client: &ClientOverview) -> Value {
         "lock_owners": client.lock_owners,
         "delegations": client.delegations,
         "revoked_delegations": client.revoked,
+        "copies": client.copies,
     })
 }
 

@@ -96,6 +96,10 @@ impl Text {
         for (end, count) in [("returned", counts.recalls_returned), ("revoked", counts.delegations_revoked)] {
             self.sample("nfs_recalled_total", &[("end", end)], count as f64);
         }
+        self.family("nfs_offloads_total", "counter", "Copies in the background that have ended.");
+        for (end, count) in [("done", counts.offloads_done), ("failed", counts.offloads_failed)] {
+            self.sample("nfs_offloads_total", &[("end", end)], count as f64);
+        }
         self.family("nfs_refusals_total", "counter", "What was refused: operations, and connections.");
         for (what, count) in [("operation", nfs.refusals.requests), ("connection", nfs.refusals.connections)]
         {
@@ -104,13 +108,15 @@ impl Text {
         let help = "Lines about refused clients that the log leaves out for being too many.";
         let left_out = nfs.refusals.untold + onc_rpc::suppressed_log_lines();
         self.counter("log_lines_suppressed_total", help, left_out);
-        let Census { clients, sessions, opens, lock_owners, locks, delegations, in_grace } = nfs.census;
+        let Census { clients, sessions, opens, lock_owners, locks, delegations, offloads, in_grace } =
+            nfs.census;
         self.gauge("nfs_clients", "Clients, confirmed or not.", clients as u64);
         self.gauge("nfs_sessions", "Sessions.", sessions as u64);
         self.gauge("nfs_opens", "Open files, counted for each owner.", opens as u64);
         self.gauge("nfs_lock_owners", "Lock-owners of files.", lock_owners as u64);
         self.gauge("nfs_locks", "Locked ranges.", locks as u64);
         self.gauge("nfs_delegations", "Delegations, revoked ones among them.", delegations as u64);
+        self.gauge("nfs_offloads", "Copies that go on in the background.", offloads as u64);
         self.gauge("nfs_in_grace", "Whether clients may only reclaim what they had.", in_grace.into());
     }
 }

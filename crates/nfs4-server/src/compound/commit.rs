@@ -35,6 +35,7 @@ impl Compound<'_> {
             self.server.state.lock().offer_changed_locks(now);
         }
         self.changing.end();
+        self.offloads.drain(..).for_each(|job| self.server.offloads.begin(job));
         self.changes = Changes::None;
         self.copying = None;
         Ok(())
@@ -43,6 +44,7 @@ impl Compound<'_> {
     /// Drops the transaction and takes back what was done to the state since the last commit.
     pub(crate) fn roll_back(&mut self) {
         self.transaction = None;
+        self.offloads.clear();
         self.changes = Changes::None;
         self.copying = None;
         if !self.undo.is_empty() {

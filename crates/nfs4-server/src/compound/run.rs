@@ -367,6 +367,7 @@ fn is_barrier(operation: OpCode, minor_version: u32) -> bool {
             | OpCode::DestroyClientId
             | OpCode::BackchannelCtl
             | OpCode::DelegReturn
+            | OpCode::OffloadCancel
             | OpCode::ReclaimComplete
     )
 }

@@ -4,14 +4,17 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use file_system::{Attributes, Authority, FileId, FsError, Mode, Position, Transaction};
-use nfs4::{CopyArgs, CopyOk, CopyRequirements, NfsStatus, StableHow, Verifier, WriteResponse};
+use nfs4::{CopyArgs, CopyOk, CopyRequirements, NfsStatus, StableHow, StateId, Verifier, WriteResponse};
 
 use super::sparse::{self, Target};
 use crate::compound::Compound;
 use crate::failure::Failure;
+use crate::offloads::{Job, Ticket};
+use crate::state::{CopyRight, OffloadRequest};
 
-/// Most data that one COPY moves, apart from blocks that are shared: the client asks again for the rest, and neither memory nor a transaction grow with
-/// the file.
+/// Most data that one transaction moves, apart from blocks that are shared, so that neither memory nor a transaction grow with
+/// the file. A COPY of more goes on in the background, if the client allows that; otherwise the client asks again for the rest.
+/// What is done in one transaction is not worth a callback.
 const LIMIT: u64 = 4 << 20;
 
 /// Most blocks that one COPY shares: the transaction has a few bytes for each.
@@ -24,7 +27,7 @@ const EXTENTS: usize = 256;
 const SMALL: usize = 64 << 10;
 
 /// Copies from the saved filehandle to the current one, in ascending order, done and durable when answered. Holes stay
-/// holes. Copies less than asked for if that is much, and says how much.
+/// holes. Copies less than asked for if that is much, and says how much; or goes on by itself if the client allows that.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk, Failure> {
     if !args.source_servers.is_empty() {
         // The client reads and writes instead (RFC 7862 §11.2.3).
@@ -33,37 +36,154 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
     let from = sparse::file(cx.saved()?)?;
     let to = Target::to_write(cx, args.destination_state_id).await?;
     let authority = cx.authority(args.source_state_id, from, false)?;
-    let mut source =
+    let source =
         Source { file: from, authority, offset: args.source_offset, count: args.count, limit: LIMIT };
+    let plan = Plan { source, to: to.file, authority: to.authority, offset: args.destination_offset };
     let verifier = Verifier(cx.file_system(to.file.volume)?.write_verifier());
-    let transaction = cx.transaction(to.file.volume).await?;
-    source.limit = LIMIT.min(transaction.room());
-    if source.limit < LIMIT && cx.has_changed() {
+    let has_changed = cx.has_changed();
+    if has_changed && cx.transaction(to.file.volume).await?.room() < LIMIT {
         // What came before is committed first, as before an operation on another volume.
         return Err(Failure::OtherVolume);
     }
     cx.will_change(to.file.volume)?;
     cx.will_copy()?;
-    let overlap = (from == to.file).then_some(args.destination_offset);
     let done = |count| CopyOk {
         response: WriteResponse { callback_id: None, count, committed: StableHow::FileSync, verifier },
         requirements: CopyRequirements { consecutive: true, synchronous: true },
     };
-    let parts = if from.volume == to.file.volume {
-        let transaction = cx.transaction(from.volume).await?;
-        if let Some(count) = source.share(transaction, &to, args.destination_offset, overlap).await? {
-            return Ok(done(count));
+    if let Some(count) = plan.share(cx, &to).await? {
+        return Ok(done(count));
+    }
+    if !args.synchronous
+        && let Some(count) = plan.length_if_long(cx).await?
+    {
+        if has_changed {
+            // It copies what came before, too.
+            return Err(Failure::OtherVolume);
         }
-        source.read(transaction, overlap).await?
-    } else {
-        let file_system = cx.file_system(from.volume)?;
-        let caller = cx.caller(from.volume)?;
-        // It only reads, and is dropped: whatever it saw becomes durable before the copy does, as both are in one journal.
-        let mut transaction = file_system.begin(&caller, Mode::Optimistic).await?;
-        source.read(&mut *transaction, None).await?
+        let plan = Plan { source: Source { count, ..source }, ..plan };
+        if let Some(id) = offload(cx, args, plan)? {
+            let committed = StableHow::Unstable;
+            return Ok(CopyOk {
+                response: WriteResponse { callback_id: Some(id), count: 0, committed, verifier },
+                requirements: CopyRequirements { consecutive: true, synchronous: false },
+            });
+        }
+    }
+    Ok(done(plan.transfer(cx, &to).await?))
+}
+
+/// Leaves it to a task that begins when the compound is committed; `None` if there is no room for one, or no way to tell the
+/// client how it ends.
+fn offload(cx: &mut Compound<'_>, args: &CopyArgs, plan: Plan) -> Result<Option<StateId>, Failure> {
+    let session = cx.session()?;
+    let right = |cx: &Compound<'_>, id, file, write| -> Result<CopyRight, NfsStatus> {
+        Ok(CopyRight { id: cx.resolve_state_id(id)?, file, write })
     };
-    let transaction = cx.transaction(to.file.volume).await?;
-    Ok(done(write(transaction, &to, args.destination_offset, parts).await?))
+    let (from, to) = (plan.source.file, plan.to);
+    let rights =
+        [right(cx, args.source_state_id, from, false)?, right(cx, args.destination_state_id, to, true)?];
+    let references = [cx.file_system(from.volume)?.reference(from), cx.file_system(to.volume)?.reference(to)];
+    let request = OffloadRequest { client: session.client, file: to, given_by: session.request };
+    let Some(ticket) = Ticket::new(cx.server, request) else { return Ok(None) };
+    let id = ticket.id;
+    let (requester, connection, client) = (cx.requester.clone(), cx.connection, session.client);
+    cx.will_offload(Job { ticket, client, requester, connection, plan, rights, _references: references });
+    Ok(Some(id))
+}
+
+/// Copies as much of `plan` as one transaction takes, in that of `cx`; how many bytes that is. `None`: the source has no more.
+pub(crate) async fn piece(cx: &mut Compound<'_>, plan: &Plan) -> Result<Option<u64>, Failure> {
+    let volume = plan.to.volume;
+    let attributes = cx.transaction(volume).await?.attributes(plan.to).await?;
+    cx.will_write_unstable(volume)?;
+    let to = Target { file: plan.to, authority: plan.authority, attributes };
+    let count = plan.left(cx).await?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let plan = Plan { source: Source { count, ..plan.source }, ..*plan };
+    match plan.share(cx, &to).await? {
+        Some(count) => Ok(Some(count)),
+        None => Ok(Some(plan.transfer(cx, &to).await?)),
+    }
+}
+
+/// What is to be copied where.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub source: Source,
+    pub to: FileId,
+    authority: Authority,
+    offset: u64,
+}
+
+impl Plan {
+    /// The first bytes are copied.
+    pub fn advance(&mut self, count: u64) {
+        self.source.offset += count;
+        self.source.count -= count.min(self.source.count);
+        self.offset += count;
+    }
+
+    fn is_within_volume(&self) -> bool {
+        self.source.file.volume == self.to.volume
+    }
+
+    /// Where it goes if that is in the same file.
+    fn overlap(&self) -> Option<u64> {
+        (self.source.file == self.to).then_some(self.offset)
+    }
+
+    /// A transaction in the volume of the source, if that is another one. It only reads, and is dropped: whatever it saw becomes
+    /// durable before the copy does, as both are in one journal.
+    async fn reading(&self, cx: &Compound<'_>) -> Result<Box<dyn Transaction>, Failure> {
+        let volume = self.source.file.volume;
+        let caller = cx.caller(volume)?;
+        Ok(cx.file_system(volume)?.begin(&caller, Mode::Optimistic).await?)
+    }
+
+    /// Shares what can be shared; how many bytes are done then. See [`Source::share`].
+    async fn share(&self, cx: &mut Compound<'_>, to: &Target) -> Result<Option<u64>, Failure> {
+        if !self.is_within_volume() {
+            return Ok(None);
+        }
+        let transaction = cx.transaction(self.to.volume).await?;
+        let source = Source { limit: LIMIT.min(transaction.room()), ..self.source };
+        source.share(transaction, to, self.offset, self.overlap()).await
+    }
+
+    /// Moves bytes, up to the limit; how many.
+    async fn transfer(&self, cx: &mut Compound<'_>, to: &Target) -> Result<u64, Failure> {
+        let limit = LIMIT.min(cx.transaction(self.to.volume).await?.room());
+        let source = Source { limit, ..self.source };
+        let parts = if self.is_within_volume() {
+            source.read(cx.transaction(self.to.volume).await?, self.overlap()).await?
+        } else {
+            source.read(&mut *self.reading(cx).await?, None).await?
+        };
+        write(cx.transaction(self.to.volume).await?, to, self.offset, parts).await
+    }
+
+    /// How many bytes it is, if that is more than what one transaction moves.
+    async fn length_if_long(&self, cx: &mut Compound<'_>) -> Result<Option<u64>, Failure> {
+        if self.is_within_volume() {
+            self.source.length_if_long(cx.transaction(self.to.volume).await?, self.overlap()).await
+        } else {
+            self.source.length_if_long(&mut *self.reading(cx).await?, None).await
+        }
+    }
+
+    /// How many bytes of it the source still has.
+    async fn left(&self, cx: &mut Compound<'_>) -> Result<u64, Failure> {
+        let file = self.source.file;
+        let attributes = if self.is_within_volume() {
+            cx.transaction(self.to.volume).await?.attributes(file).await?
+        } else {
+            self.reading(cx).await?.attributes(file).await?
+        };
+        Ok(attributes.size.saturating_sub(self.source.offset).min(self.source.count))
+    }
 }
 
 /// A part of what is copied.
@@ -83,12 +203,12 @@ impl Part {
 
 /// What is to be copied.
 #[derive(Clone, Copy)]
-struct Source {
+pub(crate) struct Source {
     file: FileId,
     authority: Authority,
     offset: u64,
     /// Zero: up to the end.
-    count: u64,
+    pub count: u64,
     /// Most data to read.
     limit: u64,
 }
@@ -188,6 +308,23 @@ impl Source {
         }
         let parts = Source { offset, count: length, ..*self }.read(transaction, None).await?;
         Ok((parts.iter().map(Part::length).sum::<u64>() == length).then_some(parts))
+    }
+
+    /// How many bytes it is, if their data is more than [`LIMIT`] or lies in too many parts.
+    async fn length_if_long(
+        &self,
+        transaction: &mut dyn Transaction,
+        destination: Option<u64>,
+    ) -> Result<Option<u64>, Failure> {
+        let count = self.bytes(&transaction.attributes(self.file).await?, destination)?;
+        let range = self.offset..self.offset + count;
+        let extents = transaction.extents(self.file, range.clone(), EXTENTS, self.authority).await?;
+        let reach = extents.last().map_or(range.start, |extent| extent.range.end);
+        let data = extents
+            .iter()
+            .filter(|extent| !extent.is_hole)
+            .map(|extent| extent.range.end - extent.range.start);
+        Ok((data.sum::<u64>() > LIMIT || reach < range.end).then_some(count))
     }
 
     /// Reads it, from the first byte on. If it goes to `destination` in the same file, the ranges must not overlap.

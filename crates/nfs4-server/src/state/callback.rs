@@ -10,7 +10,7 @@ use nfs4::{ClientId, NfsStatus, SessionId, StateId};
 use onc_rpc::{ConnectionId, Credential};
 use tokio::sync::Notify;
 
-use super::{Held, LockOwner, State};
+use super::{Held, LockOwner, OffloadEnd, State};
 
 /// Tasks that wait for the state.
 #[derive(Debug, Default)]
@@ -40,6 +40,8 @@ pub(crate) enum Notice {
     RecallAny { keep: u32 },
     /// CB_GETATTR: what has the holder of a delegation for writing changed? See [`super::asking`].
     Ask { id: StateId, file: FileId, number: u64 },
+    /// CB_OFFLOAD: a copy has ended. See [`super::offload`].
+    Offload { id: StateId, file: FileId, end: OffloadEnd },
     /// CB_NOTIFY_LOCK: what this owner waits for may be had. See [`super::waiting`].
     LockFree { file: FileId, owner: LockOwner },
 }
@@ -211,6 +213,7 @@ impl State {
                 }
                 Notice::Ask { id, number, .. } => self.is_asked(&id.other, *number),
                 Notice::RecallAny { .. } => true,
+                Notice::Offload { id, .. } => self.is_to_be_told(&id.other),
                 Notice::LockFree { file, owner } => self.is_called(*file, owner),
             };
             if matters {
@@ -222,9 +225,15 @@ impl State {
     /// The request that gave the client what the notice is about, as long as it may not have read the reply
     /// (RFC 8881 §2.10.6.3): the next one on its slot would show that it has.
     fn may_be_unread(&self, notice: &Notice) -> Option<RequestId> {
-        let (Notice::Recall { id, .. } | Notice::Ask { id, .. }) = notice else { return None };
-        let Some(Held::Delegation(held)) = self.held.get(&id.other) else { return None };
-        held.given_by.filter(|request| {
+        let given_by = match notice {
+            Notice::Recall { id, .. } | Notice::Ask { id, .. } => match self.held.get(&id.other) {
+                Some(Held::Delegation(held)) => held.given_by,
+                _ => None,
+            },
+            Notice::Offload { id, .. } => self.offloads.get(&id.other).map(|offload| offload.given_by),
+            Notice::RecallAny { .. } | Notice::LockFree { .. } => None,
+        };
+        given_by.filter(|request| {
             let session = self.sessions.get(&request.session);
             session.is_some_and(|session| session.slots.is_newest(request.slot, request.sequence))
         })
@@ -237,14 +246,17 @@ impl State {
         let slots = &mut session.back_slots;
         let Some(slot) = slots.slots.get_mut(callback.slot as usize) else { return };
         slot.in_flight = false;
-        let mut again = Vec::new();
+        let (mut again, mut ended) = (Vec::new(), None);
         match end {
             CallbackEnd::Answered(status) => {
                 slot.sequence = slot.sequence.wrapping_add(1);
                 let told = slot.telling.take();
                 slot.attempts = if status.is_ok() { 0 } else { slot.attempts.saturating_add(1) };
-                // It may not know yet what this is about.
-                again.extend(told.filter(|told| !status.is_ok() && told.is_insistent()));
+                match told {
+                    Some(Notice::Offload { id, .. }) => ended = told.map(|told| (id.other, told, status)),
+                    // It may not know yet what this is about.
+                    _ => again.extend(told.filter(|told| !status.is_ok() && told.is_insistent())),
+                }
             }
             CallbackEnd::Refused(NfsStatus::Delay) => slot.attempts = slot.attempts.saturating_add(1),
             // It counts from the beginning: it has forgotten what it was told.
@@ -264,6 +276,11 @@ impl State {
                 again.extend(slot.telling.clone());
                 session.back_channels.retain(|bound| *bound != callback.connection);
             }
+        }
+        if let Some((other, told, status)) = ended
+            && self.offload_told(&other, status)
+        {
+            again.push(told);
         }
         if let Some(known) = self.clients.get_mut(&client) {
             for notice in again {

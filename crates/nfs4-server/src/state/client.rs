@@ -1,6 +1,6 @@
 //! What the server knows of one client.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub(super) struct Client {
     pub delegations: usize,
     /// Delegations that were revoked and not freed yet.
     pub revoked: usize,
+    /// State ids of its copies.
+    pub offloads: BTreeSet<Other>,
     /// What it has to be told.
     pub notices: VecDeque<Notice>,
     /// When it was last asked to return delegations because there are too many.
@@ -85,6 +87,7 @@ impl Client {
             opens: 0,
             delegations: 0,
             revoked: 0,
+            offloads: BTreeSet::new(),
             notices: VecDeque::new(),
             asked_for_fewer: None,
             unrecorded: false,
@@ -110,11 +113,13 @@ impl State {
         (find(true), find(false))
     }
 
-    /// Whether the lease has run out (RFC 8881 §8.3). A client is not expired while a request of it is run.
+    /// Whether the lease has run out (RFC 8881 §8.3). A client is not expired while a request of it is run, or a piece of a
+    /// copy.
     pub(super) fn is_expired(&self, id: ClientId, now: Duration) -> bool {
         self.clients.get(&id).is_none_or(|client| {
             now > client.renewed + self.config.lease
                 && !client.sessions.iter().any(|id| self.sessions.get(id).is_some_and(|s| s.slots.is_busy()))
+                && !self.is_in_piece(id)
         })
     }
 
@@ -128,7 +133,7 @@ impl State {
         if client.principal != principal {
             return Err(NfsStatus::WrongCred);
         }
-        if !client.sessions.is_empty() || !client.holds_nothing() {
+        if !client.sessions.is_empty() || !client.holds_nothing() || self.copies_of(id) > 0 {
             return Err(NfsStatus::ClientIdBusy);
         }
         let owner = self.record_of(id);

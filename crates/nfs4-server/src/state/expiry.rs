@@ -82,6 +82,7 @@ impl State {
                 Some(Held::Lock(_)) | None => {}
             }
         }
+        self.drop_offloads(id);
         self.clients.remove(&id);
         self.minor0.forget(id);
     }

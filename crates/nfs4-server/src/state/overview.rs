@@ -70,6 +70,7 @@ impl State {
             lock_owners: client.held.len().saturating_sub(client.opens + client.delegations),
             delegations: client.delegations,
             revoked: client.revoked,
+            copies: self.copies_of(id),
             connections: sessions().flat_map(|session| session.connections.iter().copied()).collect(),
         })
     }

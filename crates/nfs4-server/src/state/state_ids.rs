@@ -160,6 +160,9 @@ impl State {
 
     /// TEST_STATEID of one id (RFC 8881 §18.48).
     pub fn test_state_id(&self, client: ClientId, id: &StateId) -> NfsStatus {
+        if self.offload(client, id).is_ok() {
+            return NfsStatus::Ok;
+        }
         self.held(client, id).map_or_else(|status| status, |_| NfsStatus::Ok)
     }
 

@@ -3,6 +3,7 @@
 mod clients;
 mod delegations;
 mod locks;
+mod offloads;
 mod opens;
 mod orders;
 mod overview;

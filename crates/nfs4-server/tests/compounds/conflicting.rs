@@ -14,7 +14,7 @@ use file_system::{
 };
 use ids::VolumeId;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 /// Wraps a file system. While a counter is above zero, what it names ends in a conflict and counts it down.
 pub struct Conflicting {
@@ -31,6 +31,37 @@ pub struct Gate {
     pub open: Notify,
 }
 
+/// Holds up calls until each is let through.
+pub struct Turnstile {
+    arrived: Semaphore,
+    free: Semaphore,
+}
+
+impl Turnstile {
+    fn new() -> Arc<Turnstile> {
+        Arc::new(Turnstile { arrived: Semaphore::new(0), free: Semaphore::new(0) })
+    }
+
+    /// One more call has come.
+    pub async fn arrival(&self) {
+        self.arrived.acquire().await.unwrap().forget();
+    }
+
+    pub fn let_through(&self, calls: usize) {
+        self.free.add_permits(calls);
+    }
+
+    /// Holds up nobody any more, as good as.
+    pub fn open(&self) {
+        self.let_through(1 << 20);
+    }
+
+    async fn pass(&self) {
+        self.arrived.add_permits(1);
+        self.free.acquire().await.unwrap().forget();
+    }
+}
+
 #[derive(Default)]
 struct Counters {
     /// Commits to refuse.
@@ -43,6 +74,8 @@ struct Counters {
     committed: Mutex<Vec<CommitMode>>,
     syncs: AtomicU32,
     gate: Mutex<Option<Arc<Gate>>>,
+    reads: Mutex<Option<Arc<Turnstile>>>,
+    visible: Mutex<Option<Arc<Turnstile>>>,
 }
 
 impl Conflicting {
@@ -63,6 +96,16 @@ impl Conflicting {
         let gate = Arc::new(Gate::default());
         *self.counters.gate.lock() = Some(gate.clone());
         gate
+    }
+
+    /// Holds up reads from now on.
+    pub fn hold_reads(&self) -> Arc<Turnstile> {
+        self.counters.reads.lock().insert(Turnstile::new()).clone()
+    }
+
+    /// Holds up commits from now on that need not be durable.
+    pub fn hold_visible_commits(&self) -> Arc<Turnstile> {
+        self.counters.visible.lock().insert(Turnstile::new()).clone()
     }
 
     /// What an exclusive transaction keeps locked.
@@ -138,6 +181,10 @@ impl Transaction for ConflictingTransaction {
         }
         if count_down(&self.counters.io_error) {
             return Err(FsError::Io("broken by the test".to_owned()));
+        }
+        let held = self.counters.visible.lock().clone().filter(|_| mode == CommitMode::Visible);
+        if let Some(held) = held {
+            held.pass().await;
         }
         self.counters.committed.lock().push(mode);
         self.inner.commit(mode).await
@@ -230,6 +277,10 @@ impl Transaction for ConflictingTransaction {
     }
 
     async fn read(&mut self, file: FileId, offset: u64, length: u32, by: Authority) -> FsResult<ReadData> {
+        let held = self.counters.reads.lock().clone();
+        if let Some(held) = held {
+            held.pass().await;
+        }
         self.inner.read(file, offset, length, by).await
     }
 

@@ -19,6 +19,7 @@ mod limits;
 mod locking;
 mod minor0;
 mod names;
+mod offloads;
 mod opens;
 mod order;
 mod overview;

@@ -93,9 +93,12 @@ async fn versions_and_operations_that_do_not_exist_are_named() {
     assert_eq!((reply.status, reply.results[0].op_code()), (NfsStatus::BadXdr, OpCode::Sequence));
     // Operations of 4.2 do not exist in 4.1, and the optional ones are not offered in 4.2.
     let one = running.connect(Config { minor_version: 1, ..Config::new("one", [1; 8]) }).await;
-    let seek = NfsArgOp::OffloadCancel(nfs4::OffloadArgs { state_id: nfs4::StateId::ANONYMOUS });
-    assert_eq!(outcome(&one, &[NfsArgOp::PutRootFh, seek.clone()]).await, (NfsStatus::OpIllegal, 2));
-    assert_eq!(outcome(&session, &[NfsArgOp::PutRootFh, seek]).await, (NfsStatus::NotSupp, 2));
+    let notify = NfsArgOp::CopyNotify(nfs4::CopyNotifyArgs {
+        source_state_id: nfs4::StateId::ANONYMOUS,
+        destination_server: nfs4::NetLocation::Name("elsewhere".into()),
+    });
+    assert_eq!(outcome(&one, &[NfsArgOp::PutRootFh, notify.clone()]).await, (NfsStatus::OpIllegal, 2));
+    assert_eq!(outcome(&session, &[NfsArgOp::PutRootFh, notify]).await, (NfsStatus::NotSupp, 2));
     running.stop().await;
 }
 
