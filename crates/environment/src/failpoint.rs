@@ -29,6 +29,8 @@ pub const POINTS: &[(&str, &str)] = &[
     ("repair.before-commit", "the fragment is stored, the queue entry is still there"),
     ("reap.before-commit", "an unlinked object is about to be taken apart"),
     ("clients.before-record", "a client is confirmed in memory and not yet on disk"),
+    ("compound.before-commit", "an atomic compound is run and nothing of it is committed"),
+    ("compound.after-commit", "an atomic compound is durable and not yet answered"),
 ];
 
 /// Marks a place where a crash test may kill the process.

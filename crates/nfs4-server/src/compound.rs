@@ -2,6 +2,7 @@
 
 mod changing;
 mod commit;
+mod mode;
 mod reply;
 mod request;
 mod run;
@@ -29,6 +30,7 @@ use crate::shared::Shared;
 use crate::state::{IoGrant, Question, RequestId, UndoLog};
 use changing::Changing;
 use commit::Changes;
+use mode::Promise;
 
 /// A filehandle and the state id that goes with it (RFC 8881 §16.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +68,14 @@ pub(crate) struct Compound<'a> {
     current: Place,
     saved: Place,
     mode: Mode,
+    promise: Promise,
     /// Never locked: the mutex makes the compound `Sync`, which a transaction need not be.
     transaction: Option<(VolumeId, Mutex<Box<dyn Transaction>>)>,
     /// What operations did to the state since the last commit.
     pub undo: UndoLog,
     changes: Changes,
+    /// What an atomic compound closes at its commit.
+    closing: Vec<(ClientId, StateId, FileId)>,
     /// Files that are not delegated before the commit.
     changing: Changing<'a>,
     /// Whether delegations in the way are not waited for any more.
@@ -108,9 +113,11 @@ impl<'a> Compound<'a> {
             current: Place::NOWHERE,
             saved: Place::NOWHERE,
             mode: Mode::Optimistic,
+            promise: Promise::default(),
             transaction: None,
             undo: UndoLog::default(),
             changes: Changes::None,
+            closing: Vec::new(),
             changing: Changing::new(server),
             impatient: false,
             asked: Vec::new(),
@@ -298,7 +305,7 @@ impl<'a> Compound<'a> {
     pub async fn transaction(&mut self, volume: VolumeId) -> Result<&mut dyn Transaction, Failure> {
         match &self.transaction {
             Some((current, _)) if *current == volume => {}
-            Some(_) => return Err(Failure::OtherVolume),
+            Some(_) => return Err(self.needs_commit(NfsStatus::Xdev)),
             None => {
                 let export = self.export(volume)?;
                 let caller = export.caller(self.requester.caller.as_ref());

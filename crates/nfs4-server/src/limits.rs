@@ -24,6 +24,10 @@ pub struct Limits {
     /// is left at most, so that a few greedy ones leave room for many. The first one of each client is granted as much as
     /// there is for each of [`clients`](Self::clients) in any case, which may double it.
     pub reply_cache_bytes: u64,
+    /// Operations of an atomic compound, all of them counted.
+    pub atomic_operations: u32,
+    /// Bytes of the operations of an atomic compound. What they are has to fit into one transaction of every volume.
+    pub atomic_bytes: u64,
     /// Opens and lock-owner states of all clients together.
     pub states: usize,
     /// Opens of one client.
@@ -65,6 +69,8 @@ impl Default for Limits {
             operations: 2048,
             cached_reply_bytes: 256 << 10,
             reply_cache_bytes: 64 << 20,
+            atomic_operations: 2048,
+            atomic_bytes: (4 << 20) + (64 << 10),
             states: 1 << 18,
             opens_per_client: 1 << 17,
             locks_per_file: 1 << 16,

@@ -12,6 +12,17 @@ use crate::{Census, Counts};
 /// Operation numbers that have a counter; everything above shares the last one.
 const CODES: usize = 80;
 
+/// The place of COMPOUND_MODE, whose number is far above.
+const COMPOUND_MODE: usize = CODES - 2;
+
+/// The place of an operation.
+fn place(code: OpCode) -> usize {
+    match code {
+        OpCode::CompoundMode => COMPOUND_MODE,
+        code => (code as usize).min(CODES - 1),
+    }
+}
+
 /// Upper ends of the classes of a [`Latency`] in microseconds; what takes longer is in one more class.
 const CLASSES: [u64; 12] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
@@ -60,7 +71,10 @@ impl Operation {
         let names = NfsStatus::ALL.iter().map(|status| status.name()).chain(["other"]);
         let errors = names.zip(&self.errors).map(|(name, count)| (name, load(count)));
         (latency.count > 0).then(|| OperationMetrics {
-            name: OpCode::from_number(number as u32).map_or("ILLEGAL", |code| code.name()),
+            name: match number {
+                COMPOUND_MODE => OpCode::CompoundMode.name(),
+                number => OpCode::from_number(number as u32).map_or("ILLEGAL", |code| code.name()),
+            },
             latency,
             errors: errors.filter(|(_, count)| *count > 0).collect(),
         })
@@ -122,7 +136,7 @@ impl Metrics {
 
     /// An operation has ended.
     pub fn operation(&self, code: OpCode, status: NfsStatus, took: Duration) {
-        let operation = &self.operations[(code as usize).min(CODES - 1)];
+        let operation = &self.operations[place(code)];
         operation.took.record(took);
         if !status.is_ok() {
             // In the order of their codes.
@@ -276,8 +290,11 @@ mod tests {
             metrics.operation(OpCode::Read, status, Duration::from_millis(1));
         }
         metrics.operation(OpCode::Write, NfsStatus::Other(77), Duration::ZERO);
+        metrics.operation(OpCode::CompoundMode, NfsStatus::Ok, Duration::ZERO);
+        metrics.operation(OpCode::Illegal, NfsStatus::OpIllegal, Duration::ZERO);
         let snapshot = metrics.snapshot();
-        let [read, write] = &snapshot.operations[..] else { panic!("{snapshot:?}") };
+        let [read, write, mode, illegal] = &snapshot.operations[..] else { panic!("{snapshot:?}") };
+        assert_eq!((mode.name, illegal.name), ("COMPOUND_MODE", "ILLEGAL"));
         assert_eq!((read.name, read.latency.count), ("READ", 4));
         assert_eq!(read.errors, [("NFS4ERR_STALE", 1), ("NFS4ERR_DELAY", 2)]);
         assert_eq!((write.name, &write.errors[..]), ("WRITE", &[("other", 1)][..]));

@@ -1,10 +1,10 @@
 //! What the load does, step by step: each step is one compound, which a crash leaves whole or undone.
 
 use bytes::Bytes;
-use nfs4::bits::share_access;
+use nfs4::bits::{compound_mode, share_access};
 use nfs4::{
-    AttributeValues, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp, OpenHow, Outcome, StableHow,
-    StateId, Verifier,
+    AttributeValues, CompoundModeArgs, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp, OpenHow, Outcome,
+    StableHow, StateId, Verifier,
 };
 use nfs4_client::operations as op;
 
@@ -64,6 +64,8 @@ pub enum Step {
         names: Vec<String>,
         target: String,
     },
+    /// All of it or nothing, in one atomic compound.
+    Together(Vec<Step>),
 }
 
 impl Step {
@@ -151,6 +153,12 @@ impl Step {
                 }
                 request
             }
+            Step::Together(steps) => {
+                let atomic = CompoundModeArgs { flags: compound_mode::ATOMIC };
+                let mut request = vec![NfsArgOp::CompoundMode(atomic)];
+                request.extend(steps.iter().flat_map(|step| step.request(client)));
+                request
+            }
         }
     }
 
@@ -203,6 +211,17 @@ impl Step {
                     name(&format!("{folder}/{each}"), Object::Link(target.clone()));
                 }
             }
+            Step::Together(steps) => {
+                for step in steps {
+                    match step {
+                        // Stable whatever was asked for.
+                        Step::Write { number, offset, data, .. } => {
+                            file(model, *number).write(*offset, data.clone(), true);
+                        }
+                        step => step.apply(model, None),
+                    }
+                }
+            }
         }
     }
 
@@ -218,6 +237,7 @@ impl Step {
             Step::Several { folder, names, .. } => {
                 names.iter().map(|name| format!("{folder}/{name}")).collect()
             }
+            Step::Together(steps) => steps.iter().flat_map(Step::makes).collect(),
             _ => Vec::new(),
         }
     }

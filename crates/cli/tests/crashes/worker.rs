@@ -224,6 +224,7 @@ impl Worker {
             (78..83, _) => Step::MakeDirectory { path: self.new_path(number) },
             (83..88, Some((from, _))) => Step::Link { from, to: self.new_path(number) },
             (88..91, _) => Step::SymbolicLink { path: self.new_path(number), target: format!("to/{number}") },
+            (94..97, _) => self.choose_together(number, &files),
             (91..94, _) => {
                 let folder = self.folder();
                 let names = (0..1 + self.random.below(8)).map(|at| format!("{}-s{number}.{at}", self.name));
@@ -231,6 +232,31 @@ impl Worker {
             }
             _ => self.choose_removal(),
         }
+    }
+
+    /// A new file, a directory and a link; of the files that there are one is written, one renamed and one removed.
+    fn choose_together(&mut self, number: u32, files: &[(String, u32)]) -> Step {
+        let length = self.length();
+        let data = self.random.bytes(length);
+        let mut steps = vec![Step::Create { path: self.new_path(number), number, data }];
+        let mut another = || {
+            self.numbers += 1;
+            self.new_path(self.numbers)
+        };
+        steps.push(Step::MakeDirectory { path: another() });
+        steps.push(Step::SymbolicLink { path: another(), target: format!("together/{number}") });
+        let to = another();
+        if let Some(first) = files.len().checked_sub(2) {
+            let first = self.random.below(first as u64 + 1) as usize;
+            let [(written, file), (renamed, _)] = &files[first..first + 2] else { unreachable!() };
+            steps.push(self.write(written.clone(), *file, StableHow::Unstable));
+            steps.push(Step::Rename { from: renamed.clone(), to });
+            steps.push(Step::Remove { path: written.clone() });
+            if self.random.percent(70) {
+                steps.pop();
+            }
+        }
+        Step::Together(steps)
     }
 
     fn choose_rename(&mut self, from: String, number: u32, files: &[(String, u32)]) -> Step {

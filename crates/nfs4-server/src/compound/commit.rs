@@ -23,12 +23,19 @@ impl Compound<'_> {
                 Changes::Unstable => CommitMode::Visible,
                 Changes::None | Changes::Durable => CommitMode::Durable,
             };
+            if self.is_atomic() {
+                environment::failpoint!("compound.before-commit");
+            }
             match transaction.into_inner().commit(mode).await {
                 Ok(()) => {}
                 Err(FsError::Conflict) => return Err(Failure::Conflict),
                 Err(error) => return Err(error.into()),
             }
         }
+        if self.is_atomic() {
+            environment::failpoint!("compound.after-commit");
+        }
+        self.close_all();
         if !self.undo.is_empty() {
             self.undo.keep();
             let now = self.server.now();
@@ -44,6 +51,7 @@ impl Compound<'_> {
     /// Drops the transaction and takes back what was done to the state since the last commit.
     pub(crate) fn roll_back(&mut self) {
         self.transaction = None;
+        self.closing.clear();
         self.offloads.clear();
         self.changes = Changes::None;
         self.copying = None;

@@ -41,6 +41,7 @@ pub(super) fn room_needed(operation: OpCode) -> usize {
         OpCode::ExchangeId => HEAD + 4096,
         OpCode::CreateSession => HEAD + 128,
         OpCode::ReadPlus | OpCode::Seek => HEAD + 12,
+        OpCode::CompoundMode => HEAD + 16,
         _ => ERROR_BYTES,
     }
 }

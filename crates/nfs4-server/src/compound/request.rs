@@ -117,7 +117,8 @@ impl Request<'_> {
 
     /// One operation without session.
     async fn alone(mut self) -> Reply {
-        let limit = ReplyLimit { bytes: REPLY_WITHOUT_SESSION, status: NfsStatus::RepTooBig };
+        let bytes = REPLY_WITHOUT_SESSION;
+        let limit = ReplyLimit { bytes, status: NfsStatus::RepTooBig, kept: bytes };
         self.run(limit, 0).await;
         self.reply.finish().into()
     }
@@ -136,7 +137,8 @@ impl Request<'_> {
                 return Reply::Success(vec![reply]);
             }
         };
-        let limit = ReplyLimit { bytes: server.limits.message_bytes as usize, status: NfsStatus::Resource };
+        let bytes = server.limits.message_bytes as usize;
+        let limit = ReplyLimit { bytes, status: NfsStatus::Resource, kept: bytes };
         let mutated = self.run(limit, 0).await;
         if !mutated || self.reply.message_bytes() > REPLY_BYTES {
             return self.reply.finish().into();
@@ -203,7 +205,8 @@ impl Request<'_> {
                 debug_assert_eq!(self.reply.message_bytes(), sequence.reply_bytes);
                 let limit = reply_limit(&channel, args.cache_this);
                 let mutated = self.run(limit, 1).await;
-                let cache = args.cache_this || self.count == 1 || mutated;
+                let is_atomic = self.compound.is_atomic();
+                let cache = args.cache_this || self.count == 1 || mutated || is_atomic;
                 slot.answer(self.reply, cache, &channel)
             }
         }
@@ -238,9 +241,9 @@ fn reply_limit(channel: &Channel, cache_this: bool) -> ReplyLimit {
     let all = channel.max_response as usize;
     let cached = channel.max_response_cached as usize;
     if cache_this && cached < all {
-        ReplyLimit { bytes: cached, status: NfsStatus::RepTooBigToCache }
+        ReplyLimit { bytes: cached, status: NfsStatus::RepTooBigToCache, kept: cached }
     } else {
-        ReplyLimit { bytes: all, status: NfsStatus::RepTooBig }
+        ReplyLimit { bytes: all, status: NfsStatus::RepTooBig, kept: cached }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Running the operations of a compound, again if need be.
 
 use file_system::{FileId, Mode};
-use nfs4::{ClientId, NfsArgOp, NfsStatus, OpCode, OpDecodeError};
+use nfs4::{ClientId, NfsArgOp, NfsResOp, NfsStatus, OpCode, OpDecodeError, Outcome};
 use xdr::Decoder;
 
 use super::reply::{ReplyBuffer, ReplyMark, room_needed};
@@ -17,6 +17,8 @@ pub(super) struct ReplyLimit {
     pub bytes: usize,
     /// `NFS4ERR_REP_TOO_BIG` or `NFS4ERR_REP_TOO_BIG_TO_CACHE`.
     pub status: NfsStatus,
+    /// Most bytes of a reply that is kept for retries.
+    pub kept: usize,
 }
 
 /// Where a compound is run again from: behind everything that is committed.
@@ -145,7 +147,8 @@ impl Runner<'_, '_> {
             let mark = self.reply.mark();
             let (operation, argument) = self.decode();
             let here = Blame { mark, operation };
-            let is_barrier = is_barrier(operation, self.compound.minor_version);
+            // What an atomic compound must not hold is refused instead.
+            let is_barrier = !self.compound.is_atomic() && is_barrier(operation, self.compound.minor_version);
             if is_barrier {
                 self.commit(*first.get_or_insert(here), first_change, checkpoint).await?;
                 if !self.reply.status().is_ok() {
@@ -213,6 +216,10 @@ impl Runner<'_, '_> {
                 (first, first_change) = (None, None);
             }
         }
+        if self.compound.is_atomic() && !self.reply.status().is_ok() {
+            self.compound.roll_back();
+            return Ok(());
+        }
         match first {
             Some(first) => self.commit(first, first_change, checkpoint).await,
             None => Ok(()),
@@ -269,23 +276,31 @@ impl Runner<'_, '_> {
     /// Runs one operation and writes its result.
     async fn step(&mut self, operation: OpCode, argument: NfsArgOp) -> Result<NfsStatus, Failure> {
         check_position(&argument, self.index, self.count, self.compound)?;
+        self.compound.admit(&argument)?;
+        let limit = self.reply_limit();
         self.compound.is_last = self.index + 1 == self.count;
-        self.compound.too_big = self.limit.status;
-        self.compound.room = self.limit.bytes.saturating_sub(self.reply.message_bytes());
+        self.compound.too_big = limit.status;
+        self.compound.room = limit.bytes.saturating_sub(self.reply.message_bytes());
         if self.compound.room() < room_needed(operation) {
-            return Err(self.limit.status.into());
+            return Err(limit.status.into());
+        }
+        if let NfsArgOp::CompoundMode(args) = argument {
+            let result = self.set_mode(args)?;
+            self.reply.push(&NfsResOp::CompoundMode(Outcome::Ok(result)));
+            return Ok(NfsStatus::Ok);
         }
         let status = match self.compound.minor_version {
             0 => minor0::execute(self.compound, argument, &mut self.reply.out).await?,
             _ => ops::execute(self.compound, argument, &mut self.reply.out).await?,
         };
-        if self.reply.message_bytes() > self.limit.bytes {
-            debug_assert_eq!(
-                room_needed(operation),
-                super::reply::ERROR_BYTES,
+        let limit = self.reply_limit();
+        if self.reply.message_bytes() > limit.bytes {
+            // An atomic compound has just begun to change something, perhaps.
+            debug_assert!(
+                room_needed(operation) == super::reply::ERROR_BYTES || self.compound.is_atomic(),
                 "{operation} wrote more than it said"
             );
-            return Err(self.limit.status.into());
+            return Err(limit.status.into());
         }
         self.reply.written(status);
         Ok(status)
@@ -294,15 +309,21 @@ impl Runner<'_, '_> {
     /// Commits what was done behind the checkpoint. When that fails for good, the reply ends with that error on
     /// the first operation that changed something.
     async fn commit(&mut self, first: Blame, change: Option<Blame>, from: &Checkpoint) -> Result<(), Again> {
-        let changes = self.compound.has_changed() || !self.compound.undo.is_empty();
+        let changes = self.compound.has_effects();
         match self.compound.commit().await {
             Ok(()) => {
                 self.mutated |= changes;
                 Ok(())
             }
             Err(Failure::Status(status)) => {
-                let blame = change.unwrap_or(first);
                 self.compound.roll_back();
+                if self.compound.is_atomic() {
+                    // Nobody knows whether it was done.
+                    self.reply.truncate(first.mark);
+                    self.reply.push_failure(first.operation, NfsStatus::Io);
+                    return Ok(());
+                }
+                let blame = change.unwrap_or(first);
                 self.reply.truncate(if change.is_some() { blame.mark } else { from.mark });
                 self.reply.push_failure(blame.operation, status);
                 Ok(())
@@ -376,6 +397,7 @@ fn is_barrier(operation: OpCode, minor_version: u32) -> bool {
 fn check_position(argument: &NfsArgOp, index: u32, count: u32, compound: &Compound) -> Result<(), NfsStatus> {
     match argument {
         NfsArgOp::Sequence(_) if index > 0 => Err(NfsStatus::SequencePos),
+        NfsArgOp::CompoundMode(_) if index != 1 => Err(NfsStatus::SequencePos),
         NfsArgOp::BindConnToSession(_) if count > 1 => Err(NfsStatus::NotOnlyOp),
         NfsArgOp::DestroySession(args)
             if index + 1 < count && compound.session.is_some_and(|own| own.session == args.session) =>

@@ -12,7 +12,11 @@ pub(crate) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, Nf
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
     cx.delegate_later(file);
-    cx.server.state.lock().close(client, &id, file, &mut cx.undo)?;
+    if cx.is_atomic() {
+        cx.close_at_commit(&id, file)?;
+    } else {
+        cx.server.state.lock().close(client, &id, file, &mut cx.undo)?;
+    }
     cx.set_state_id(StateId::INVALID);
     Ok(StateId::INVALID)
 }

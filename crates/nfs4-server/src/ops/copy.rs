@@ -41,10 +41,11 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
     let plan = Plan { source, to: to.file, authority: to.authority, offset: args.destination_offset };
     let verifier = Verifier(cx.file_system(to.file.volume)?.write_verifier());
     let has_changed = cx.has_changed();
-    if has_changed && cx.transaction(to.file.volume).await?.room() < LIMIT {
+    if has_changed && !cx.is_atomic() && cx.transaction(to.file.volume).await?.room() < LIMIT {
         // What came before is committed first, as before an operation on another volume.
         return Err(Failure::OtherVolume);
     }
+    let least = plan.least(cx).await?;
     cx.will_change(to.file.volume)?;
     cx.will_copy()?;
     let done = |count| CopyOk {
@@ -52,9 +53,10 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
         requirements: CopyRequirements { consecutive: true, synchronous: true },
     };
     if let Some(count) = plan.share(cx, &to).await? {
-        return Ok(done(count));
+        return enough(count, least).map(done);
     }
     if !args.synchronous
+        && !cx.is_atomic()
         && let Some(count) = plan.length_if_long(cx).await?
     {
         if has_changed {
@@ -70,7 +72,12 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CopyArgs) -> Result<CopyOk
             });
         }
     }
-    Ok(done(plan.transfer(cx, &to).await?))
+    enough(plan.transfer(cx, &to).await?, least).map(done)
+}
+
+/// `NFS4ERR_REQ_TOO_BIG` if an atomic compound would do a part of it only.
+fn enough(count: u64, least: u64) -> Result<u64, Failure> {
+    if count < least { Err(NfsStatus::ReqTooBig.into()) } else { Ok(count) }
 }
 
 /// Leaves it to a task that begins when the compound is committed; `None` if there is no room for one, or no way to tell the
@@ -172,6 +179,18 @@ impl Plan {
         } else {
             self.source.length_if_long(&mut *self.reading(cx).await?, None).await
         }
+    }
+
+    /// How many bytes have to be copied at once: in an atomic compound, which is of one volume, all of them.
+    async fn least(&self, cx: &mut Compound<'_>) -> Result<u64, Failure> {
+        if !cx.is_atomic() {
+            return Ok(0);
+        }
+        if !self.is_within_volume() {
+            return Err(NfsStatus::Xdev.into());
+        }
+        let attributes = cx.transaction(self.to.volume).await?.attributes(self.source.file).await?;
+        self.source.bytes(&attributes, self.overlap())
     }
 
     /// How many bytes of it the source still has.

@@ -240,6 +240,12 @@ impl State {
         Ok(StateId { seqid, other: id.other })
     }
 
+    /// Whether the client may CLOSE this now; names the open as it is now.
+    pub fn check_close(&self, client: ClientId, id: &StateId, file: FileId) -> Result<StateId, NfsStatus> {
+        let open = self.open_of(client, id, file)?;
+        Ok(StateId { seqid: open.seqid, other: id.other })
+    }
+
     /// CLOSE (RFC 8881 §18.2). Locks that are still held go with the open.
     pub fn close(
         &mut self,

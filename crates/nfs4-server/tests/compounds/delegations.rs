@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nfs4::bits::{sequence_status, share_access, share_deny};
+use nfs4::bits::{compound_mode, sequence_status, share_access, share_deny};
 use nfs4::{
-    AttributeValues, CbRecallArgs, CreateHow, DelegReturnArgs, DelegationType, FileHandle, FreeStateIdArgs,
-    LinkArgs, NfsArgOp, NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, NoDelegation, OpenArgs, OpenClaim,
-    OpenDelegation, OpenHow, OpenOk, Outcome, ReclaimCompleteArgs, RemoveXattrArgs, SetXattrArgs,
-    SetXattrOption, StableHow, StateId, TestStateIdArgs,
+    AttributeValues, CbRecallArgs, CompoundModeArgs, CreateHow, CreateType, DelegReturnArgs, DelegationType,
+    FileHandle, FreeStateIdArgs, LinkArgs, NfsArgOp, NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus,
+    NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenOk, Outcome, ReclaimCompleteArgs,
+    RemoveXattrArgs, SetXattrArgs, SetXattrOption, StableHow, StateId, TestStateIdArgs,
 };
-use nfs4_client::operations::{close, owner, put_handle, read, remove, rename, set_attributes, write};
+use nfs4_client::operations::{
+    close, create, lookup, owner, put_handle, read, remove, rename, set_attributes, write,
+};
 use nfs4_client::{Callback, Config, OpenFile, Session};
 use tokio::sync::mpsc;
 
@@ -229,6 +231,39 @@ async fn who_does_not_return_a_delegation_makes_others_come_again_until_it_is_re
     assert_eq!(outcome(session, &[free]).await.0, NfsStatus::BadStateId);
     assert_eq!(session.renew().await.unwrap(), 0);
     assert_eq!(running.server.metrics().census.delegations, 0);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_atomic_compound_waits_for_a_delegation_and_then_has_done_all_or_nothing() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let maker = make(&running, &["f"]).await;
+    let root = home(&maker).await;
+    let mut holder = Holder::connect(&running, "holder").await;
+    let (file, _) = holder.delegated("f").await;
+    let made = create(CreateType::Directory, "d", 0o755);
+    let atomic = NfsArgOp::CompoundMode(CompoundModeArgs { flags: compound_mode::ATOMIC });
+    let request = [atomic, put_handle(&root), made, put_handle(&root), remove("f")];
+    let try_once = || {
+        let (session, request) = (maker.clone(), request.clone());
+        tokio::spawn(async move { outcome(&session, &request).await })
+    };
+    let first = try_once();
+    let recall = holder.recalls.recv().await.unwrap();
+    while !first.is_finished() {
+        world.clock.advance(Duration::from_millis(10));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(first.await.unwrap(), (NfsStatus::Delay, 5));
+    assert_eq!(outcome(&maker, &[put_handle(&root), lookup("d")]).await.0, NfsStatus::NoEnt);
+    let second = try_once();
+    maker.close(&maker.create(&root, "other", 0o644).await.unwrap()).await.unwrap();
+    assert!(!second.is_finished(), "it waits");
+    assert_eq!(holder.give_back(&recall).await, NfsStatus::Ok);
+    assert_eq!(second.await.unwrap(), (NfsStatus::Ok, 5));
+    assert_eq!(outcome(&maker, &[put_handle(&root), lookup("d")]).await.0, NfsStatus::Ok);
+    holder.session.close(&file).await.unwrap();
     running.stop().await;
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // tests, helpers included
 
 mod access_control_lists;
+mod appends;
+mod atomic;
 mod back_channels;
 mod conflicting;
 mod conflicts;
