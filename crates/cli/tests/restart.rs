@@ -183,10 +183,11 @@ async fn there_is_no_grace_period_when_nobody_held_anything() {
     for clean in [true, false] {
         let client = Client::connect(gateway.nfs, "client").await;
         client.write("file", &Bytes::from_static(b"content")).await;
-        client.session.destroy_client().await.unwrap();
+        // At a stop it is known that it holds nothing, whether it says that it goes or not.
         if clean {
             assert_eq!(gateway.stop(), Some(0))
         } else {
+            client.session.destroy_client().await.unwrap();
             gateway.kill()
         }
         gateway.launch();

@@ -12,8 +12,9 @@ pub struct RecordsError(pub String);
 
 /// Durable list of the clients that may hold state, by their owner ids (RFC 8881 §8.4.2.1).
 ///
-/// A client is put there before it gets its first open, and removed before somebody else gets what it held. After
-/// a restart exactly the listed clients may reclaim. Both changes may be repeated.
+/// A client is put there before it gets anything that it could reclaim, and removed before somebody else gets what it held,
+/// or when it has held nothing for some seconds. After a restart exactly the listed clients may reclaim. Both changes may be
+/// repeated; there is one at a time for an owner id.
 #[async_trait]
 pub trait ClientRecords: Send + Sync {
     /// All owner ids, in any order; each at most 1,031 bytes: those of clients of 4.0 have `nfs4.0:` before them.

@@ -26,6 +26,9 @@ pub(crate) enum Failure {
     /// The holder of a delegation was asked for what it has changed: the compound has to be taken back, and run again
     /// when it has answered ([`crate::shared::Shared::answered`]).
     Asked(Question),
+    /// This client has no durable record yet: the compound has to be taken back, the record written
+    /// ([`crate::shared::Shared::record`]), the compound run again.
+    Unrecorded(ClientId),
 }
 
 impl From<NfsStatus> for Failure {
@@ -42,6 +45,7 @@ impl From<Refusal> for Failure {
             Refusal::Recalled(file) => Failure::Recalled(file),
             Refusal::Overdue(client) => Failure::Overdue(client),
             Refusal::Asked(question) => Failure::Asked(question),
+            Refusal::Unrecorded(client) => Failure::Unrecorded(client),
         }
     }
 }

@@ -44,6 +44,7 @@ mod offloads;
 mod ops;
 mod overview;
 mod owner_names;
+mod recording;
 mod refusals;
 mod security;
 mod server;

@@ -11,7 +11,7 @@
 //! | | the transport's number, for everything else | [`duplicates`] |
 //! | the session says whose a state id is | the state id does | [`state_id`] |
 //! | FREE_STATEID | RELEASE_LOCKOWNER | [`lock_owner`] |
-//! | RECLAIM_COMPLETE | the end of the grace period | [`crate::state::Grace`] |
+//! | RECLAIM_COMPLETE | the end of the grace period | [`crate::state`] |
 //!
 //! [`client`], [`owner`], [`turn`], [`state_id`] and [`lock_owner`] are the state machine: synchronous, without I/O or
 //! clock, like `state`. [`execute`] and [`sequenced`] run operations on it, [`status`] says errors as 4.0 knows them.

@@ -91,7 +91,7 @@ pub(crate) async fn execute(
         }
         NfsArgOp::ExchangeId(args) => NfsResOp::ExchangeId(Outcome::Ok(exchange_id::run(cx, &args)?)),
         NfsArgOp::FreeStateId(args) => {
-            state_id::free(cx, &args).await?;
+            state_id::free(cx, &args)?;
             NfsResOp::FreeStateId(NfsStatus::Ok)
         }
         NfsArgOp::GetAttr(args) => {
@@ -147,7 +147,7 @@ pub(crate) async fn execute(
         NfsArgOp::ReadLink => NfsResOp::ReadLink(Outcome::Ok(read_link::run(cx).await?)),
         NfsArgOp::ReadPlus(args) => NfsResOp::ReadPlus(Outcome::Ok(read_plus::run(cx, &args).await?)),
         NfsArgOp::ReclaimComplete(args) => {
-            session::reclaim_complete(cx, &args).await?;
+            session::reclaim_complete(cx, &args)?;
             NfsResOp::ReclaimComplete(NfsStatus::Ok)
         }
         NfsArgOp::Remove(args) => NfsResOp::Remove(Outcome::Ok(remove::run(cx, &args).await?)),

@@ -221,16 +221,20 @@ impl Server {
     /// The record cannot be removed; the client keeps what it holds.
     pub async fn evict(&self, id: ClientId) -> Result<Option<ClientOverview>, RecordsError> {
         let shared = self.shared();
-        let (client, record) = {
+        let (client, owner) = {
             let now = shared.now();
             let mut state = shared.state.lock();
             let Some(client) = state.overview(id, now) else { return Ok(None) };
-            // No request of it begins any more that could make the record anew.
             state.shut_out(id);
             (client, state.record_of(id))
         };
-        if let Some(owner) = &record {
-            shared.records.remove(owner).await?;
+        // What is being written for it is written by then, and nothing is written for it any more.
+        let _turn = match &owner {
+            Some(owner) => Some(shared.records_in_turn.of(owner).await),
+            None => None,
+        };
+        if let Some(owner) = &owner {
+            shared.remove_record(owner, |state| state.record_of(id).is_some()).await?;
         }
         shared.state.lock().discard(id);
         Ok(Some(client))

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
 
 use crate::callbacks;
 use crate::compound;
@@ -28,8 +29,9 @@ use crate::minor0::Duplicates;
 use crate::offloads::{self, Offloads};
 use crate::owner_names::OwnerNames;
 use crate::refusals::{Refusals, Refused};
+use crate::recording::Turns;
 use crate::shared::Shared;
-use crate::state::{Grace, State, StateConfig};
+use crate::state::{State, StateConfig};
 use crate::{Export, NameMapping, Network, ServerConfig, ServerError};
 
 /// How often leases and the grace period are looked at.
@@ -70,7 +72,7 @@ impl Server {
         };
         let known = config.records.load().await?;
         let now = config.environment.clock.monotonic();
-        let grace = Grace::new(known.into_iter().map(Into::into), now, config.lease);
+        let known: Vec<Arc<[u8]>> = known.into_iter().map(Into::into).collect();
         let state = State::new(
             StateConfig {
                 lease: config.lease,
@@ -80,7 +82,8 @@ impl Server {
                 delegations: config.delegations,
                 limits: config.limits,
             },
-            grace,
+            &known,
+            now,
         );
         let shared = Shared {
             exports: ExportTable::new(config.exports, config.environment.clock.wall())?,
@@ -88,6 +91,7 @@ impl Server {
             owners: OwnerNames::default(),
             records: config.records,
             environment: config.environment,
+            records_in_turn: Turns::new(),
             server_id,
             lease: config.lease,
             limits: config.limits,
@@ -291,10 +295,26 @@ impl Server {
 enum AcceptFailure {
     /// The connection, which ended before it was accepted.
     Connection,
+        self.remove_unused_records().await;
     /// File descriptors or memory, which others may give back.
     Resources,
     /// The listener.
     Listener,
+    /// After a stop it is known who holds something: the next start waits for nobody else.
+    async fn remove_unused_records(&self) {
+        let shared = &self.inner.shared;
+        let unused = shared.state.lock().unused_records(Duration::ZERO, shared.now());
+        let mut removals = JoinSet::new();
+        for owner in unused {
+            let server = self.clone();
+            removals.spawn(async move {
+                // Failing that the next start waits for it.
+                server.inner.shared.remove_unused_record(&owner, Duration::ZERO).await.ok()
+            });
+        }
+        removals.join_all().await;
+    }
+
 }
 
 fn after(error: &std::io::Error) -> AcceptFailure {

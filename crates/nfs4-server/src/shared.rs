@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use environment::{Clock, Environment};
 use file_system::FileId;
-use nfs4::{ClientId, NfsStatus, OwnerName};
+use nfs4::{NfsStatus, OwnerName};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
 use crate::offloads::Offloads;
 use crate::owner_names::OwnerNames;
+use crate::recording::{REST, Turns};
 use crate::refusals::Refusals;
 use crate::state::{Question, Refusal, Signals, State};
 use crate::{ClientRecords, Limits};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     /// What users and groups are called.
     pub owners: OwnerNames,
     pub records: Arc<dyn ClientRecords>,
+    pub records_in_turn: Turns,
     pub environment: Environment,
     pub server_id: OwnerName,
     pub lease: Duration,
@@ -55,7 +57,7 @@ pub(crate) struct Shared {
     pub duplicates: Duplicates,
 }
 
-const REVOKED: &str = "delegations were not returned for a whole lease and count no more";
+pub(crate) const REVOKED: &str = "delegations were not returned for a whole lease and count no more";
 
 impl Shared {
     /// Monotonic time, as the state wants it.
@@ -70,41 +72,6 @@ impl Shared {
     ) -> Result<T, Failure> {
         let now = self.now();
         Ok(attempt(&mut self.state.lock(), now)?)
-    }
-
-    /// Forgets an expired client, its durable record first: after a restart it must not reclaim what somebody
-    /// else is about to get (RFC 8881 §8.4.3). Never to be called with a transaction open: the records may wait
-    /// for it.
-    pub async fn evict(&self, client: ClientId) -> Result<(), NfsStatus> {
-        let record = self.state.lock().record_of(client);
-        if let Some(owner) = &record {
-            self.records.remove(owner).await.map_err(records_failed)?;
-        }
-        let now = self.now();
-        let forgotten = self.state.lock().forget(client, now);
-        // It came back at the last moment and keeps everything.
-        if let (false, Some(owner)) = (forgotten, &record) {
-            self.records.put(owner).await.map_err(records_failed)?;
-        }
-        Ok(())
-    }
-
-    /// Revokes the delegations for writing that a client did not return in time, its durable record first: after a
-    /// restart it must not reclaim them. Never to be called with a transaction open.
-    pub async fn revoke_writer(&self, client: ClientId) -> Result<(), NfsStatus> {
-        let record = self.state.lock().record_of(client);
-        if let Some(owner) = &record {
-            self.records.remove(owner).await.map_err(records_failed)?;
-        }
-        let now = self.now();
-        let revoked = self.state.lock().revoke_writer(client, now);
-        match record {
-            // It returned them at the last moment.
-            Some(owner) if revoked == 0 => self.records.put(&owner).await.map_err(records_failed)?,
-            _ if revoked > 0 => tracing::warn!(revoked, "{REVOKED}"),
-            _ => {}
-        }
-        Ok(())
     }
 
     /// Waits until all these questions have ended, together with not too many others; says whether they have. Those that
@@ -168,15 +135,17 @@ impl Shared {
         }
     }
 
-    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for
-    /// too long, and lets locks go to the next who waits. To be called every
-    /// few seconds.
+    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for too long, removes records
+    /// that nobody needs, and lets locks go to the next who waits. To be called every few seconds.
     pub async fn tick(&self) -> Result<(), NfsStatus> {
         let now = self.now();
-        let (late, overdue, revoked) = {
+        let (late, overdue, revoked, unprotected, unused) = {
             let mut state = self.state.lock();
             state.offer_all_locks(now);
-            (state.late_reclaimers(now), state.overdue(now), state.revoke_overdue(now))
+            let revoked = state.revoke_overdue(now);
+            let unprotected = state.review_records(now);
+            let unused = state.unused_records(REST, now);
+            (state.late_reclaimers(now), state.overdue(now), revoked, unprotected, unused)
         };
         if revoked > 0 {
             tracing::warn!(revoked, "{REVOKED}");
@@ -187,7 +156,7 @@ impl Shared {
         }
         if let Some(late) = late {
             for owner in &late {
-                self.records.remove(owner).await.map_err(records_failed)?;
+                self.remove_late_record(owner).await?;
             }
             tracing::info!(clients = late.len(), "grace period over; these clients did not come back");
             self.state.lock().end_grace();
@@ -199,6 +168,12 @@ impl Shared {
         }
         for client in overdue {
             self.evict(client).await?;
+        }
+        for client in unprotected {
+            self.record(client).await?;
+        }
+        for owner in unused {
+            self.remove_unused_record(&owner, REST).await?;
         }
         Ok(())
     }

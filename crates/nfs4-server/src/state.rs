@@ -22,6 +22,7 @@ mod places;
 mod probe;
 mod range_lock;
 mod recall;
+mod records;
 mod sequence;
 mod session;
 mod slot_table;
@@ -44,7 +45,6 @@ pub(crate) use client::Principal;
 pub(crate) use create_session::CreateSession;
 pub(crate) use delegation::{DelegationRequest, Undelegated};
 pub(crate) use exchange_id::ExchangeId;
-pub(crate) use grace::Grace;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
 pub(crate) use minor0::Holder;
 pub(crate) use offload::{Control, CopyRight, OffloadEnd, OffloadRequest};
@@ -61,12 +61,14 @@ use crate::limits::Limits;
 use callback::ToCall;
 use client::Client;
 use delegation::Delegation;
+use grace::Grace;
 use lock::LockState;
 use offload::Offload;
 use open::Open;
 use probe::ToProbe;
 use range_lock::RangeLocks;
 use recall::Contended;
+use records::Records;
 use session::Session;
 use waiting::Queues;
 
@@ -85,6 +87,8 @@ pub(crate) enum Refusal {
     Overdue(ClientId),
     /// The holder of a delegation was asked what it has changed: come again when the question has ended.
     Asked(Question),
+    /// This client could not reclaim after a restart what it asks for: make its record durable and try again.
+    Unrecorded(ClientId),
 }
 
 impl From<NfsStatus> for Refusal {
@@ -172,6 +176,7 @@ pub(crate) struct State {
     /// Wakes who waits for the state.
     pub signals: Arc<Signals>,
     grace: Grace,
+    records: Records,
     /// What clients of 4.0 have instead of sessions.
     pub minor0: crate::minor0::Clients,
     /// Counts client ids, session ids and state ids that were given out.
@@ -183,9 +188,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// No clients yet; `grace` says who may come back.
-    pub fn new(config: StateConfig, grace: Grace) -> State {
+    /// No clients yet; `known` have records, and may come back.
+    pub fn new(config: StateConfig, known: &[Arc<[u8]>], now: Duration) -> State {
+        let grace = Grace::new(known.iter().cloned(), now, config.lease);
         State {
+            records: Records::new(known, now),
             config,
             clients: HashMap::new(),
             sessions: HashMap::new(),

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use crate::exports::ExportTable;
 use crate::file_handle::HandleKey;
 use crate::metrics::Metrics;
+use crate::recording::Turns;
 use crate::refusals::Refusals;
 use crate::shared::Shared;
-use crate::state::{Grace, State, StateConfig};
+use crate::state::{State, StateConfig};
 use crate::{Export, Limits, MemoryClientRecords, ServerConfig};
 
 /// An empty volume with this number, named after it.
@@ -32,13 +33,13 @@ pub(crate) fn shared(exports: Vec<Export>) -> Shared {
         delegations: true,
         limits,
     };
-    let grace = Grace::new(std::iter::empty(), environment.clock.monotonic(), lease);
-    let state = State::new(config, grace);
+    let state = State::new(config, &[], environment.clock.monotonic());
     Shared {
         exports: ExportTable::new(exports, environment.clock.wall()).unwrap(),
         handles: HandleKey::new([1; 32]),
         owners: Default::default(),
         records: Arc::new(MemoryClientRecords::default()),
+        records_in_turn: Turns::new(),
         environment,
         server_id: Default::default(),
         lease,

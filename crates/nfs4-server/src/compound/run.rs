@@ -88,7 +88,7 @@ impl Runner<'_, '_> {
     pub async fn run(&mut self) {
         let limits = self.compound.server.limits;
         let mut checkpoint = self.checkpoint();
-        let (mut conflicts, mut evictions, mut returns) = (0, 0, 0);
+        let (mut conflicts, mut evictions, mut records, mut returns) = (0, 0, 0, 0);
         while let Err(again) = self.attempt(&mut checkpoint, &mut conflicts).await {
             // Nothing is waited for with a transaction open: it may be the one that others wait for.
             self.go_back(&checkpoint);
@@ -115,6 +115,10 @@ impl Runner<'_, '_> {
                     let server = self.compound.server;
                     let returned = returns <= RETURNS
                         && server.answered(&awaited.answers).await
+                Reason::Unrecorded(client) => {
+                    records += 1;
+                    records <= RECORDS && self.compound.server.record(client).await.is_ok()
+                }
                         && server.returned(&awaited.returns).await;
                     self.compound.impatient = !returned;
                     // In 4.0 its owner has to count what it is told.
@@ -180,6 +184,9 @@ impl Runner<'_, '_> {
                     self.reply.truncate(mark);
                     self.reply.push_failure(operation, NfsStatus::Delay);
                     NfsStatus::Delay
+                }
+                Err(Failure::Unrecorded(client)) => {
+                    return Err(Again { blame, reason: Reason::Unrecorded(client) });
                 }
                 Err(failure @ (Failure::Recalled(_) | Failure::Asked(_))) => {
                     let mut awaited = Awaited::default();

@@ -38,8 +38,6 @@ pub(crate) struct Client {
     callback: Callback,
     /// Another callback, and what confirms it.
     update: Option<(Verifier, Callback)>,
-    /// Whether its record is durable: without it the client could not reclaim.
-    recorded: bool,
     pub open_owners: Owners,
     pub lock_owners: Owners,
     /// The last open that each open-owner closed, if that is its newest operation: a repeated CLOSE names nothing that
@@ -132,7 +130,6 @@ impl State {
             confirm: request.confirm,
             callback: request.callback.clone(),
             update: None,
-            recorded: false,
             open_owners: Owners::default(),
             lock_owners: Owners::default(),
             closed: HashMap::new(),
@@ -203,18 +200,5 @@ impl State {
     /// Why a client id names nobody: given out before the last restart, or its lease expired since.
     fn why_gone(&self, id: ClientId) -> NfsStatus {
         if self.has_issued_client(id) { NfsStatus::Expired } else { NfsStatus::StaleClientId }
-    }
-
-    /// The durable record that the client needs before it gets its first open; `None` if it is there.
-    pub fn missing_record(&self, id: ClientId) -> Option<Arc<[u8]>> {
-        let recorded = self.minor0.by_id.get(&id).is_some_and(|client| client.recorded);
-        if recorded { None } else { self.record_of(id) }
-    }
-
-    /// The record of the client is durable.
-    pub fn recorded(&mut self, id: ClientId) {
-        if let Some(client) = self.minor0.by_id.get_mut(&id) {
-            client.recorded = true;
-        }
     }
 }

@@ -19,7 +19,7 @@ use super::turn::{Admitted, Effect, Numbered, Standing, Turn};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::ops;
-use crate::shared::{Shared, records_failed};
+use crate::shared::Shared;
 
 /// Whether an owner counts this operation.
 pub(super) fn is_sequenced(operation: OpCode) -> bool {
@@ -211,7 +211,7 @@ fn check_share(access: u32) -> Result<(), NfsStatus> {
     if access & !share_access::BOTH != 0 { Err(NfsStatus::Inval) } else { Ok(()) }
 }
 
-/// OPEN. The client's record is durable before it gets anything (RFC 7530 §9.6.3).
+/// OPEN.
 async fn open(
     cx: &mut Compound<'_>,
     args: &OpenArgs,
@@ -223,15 +223,6 @@ async fn open(
     }
     let server = cx.server;
     let reclaim = matches!(args.claim, OpenClaim::Previous(_));
-    let record = {
-        let state = server.state.lock();
-        state.check_claim(client, reclaim)?;
-        state.missing_record(client)
-    };
-    if let Some(record) = record {
-        server.records.put(&record).await.map_err(records_failed)?;
-        server.state.lock().recorded(client);
-    }
     let mut opened = ops::open::run(cx, args).await?;
     let confirmed = {
         let mut state = server.state.lock();

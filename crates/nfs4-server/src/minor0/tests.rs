@@ -18,8 +18,8 @@ use super::owner::{Answer, OwnerKind};
 use super::turn::{Admitted, Effect, Numbered, Standing, Turn};
 use crate::Limits;
 use crate::state::{
-    ByteRange, Grace, IoGrant, LockRequest, Locker, OpenRequest, Principal, Refusal, Share, State,
-    StateConfig, UndoLog,
+    ByteRange, IoGrant, LockRequest, Locker, OpenRequest, Principal, Refusal, Share, State, StateConfig,
+    UndoLog,
 };
 
 const LEASE: Duration = Duration::from_secs(90);
@@ -41,9 +41,8 @@ fn world() -> World {
 /// `known`: who may reclaim.
 fn world_with(limits: Limits, known: &[&str]) -> World {
     let config = StateConfig { lease: LEASE, courtesy: 10 * LEASE, instance: 7, delegations: true, limits };
-    let known = known.iter().map(|name| super::record_key(name.as_bytes()));
-    let grace = Grace::new(known, Duration::ZERO, LEASE);
-    World { state: State::new(config, grace), now: Duration::ZERO, confirms: 0 }
+    let known: Vec<_> = known.iter().map(|name| super::record_key(name.as_bytes())).collect();
+    World { state: State::new(config, &known, Duration::ZERO), now: Duration::ZERO, confirms: 0 }
 }
 
 fn file(number: u128) -> FileId {
@@ -92,7 +91,9 @@ impl World {
     }
 
     fn confirm(&mut self, (id, confirm): (ClientId, Verifier)) -> Result<(), Refusal> {
-        self.state.confirm_client(id, confirm, USER, self.now)
+        self.state.confirm_client(id, confirm, USER, self.now)?;
+        self.record(id);
+        Ok(())
     }
 
     /// A confirmed client.
@@ -100,6 +101,14 @@ impl World {
         let made = self.set_client_id(name, 1, USER).unwrap();
         self.confirm(made).unwrap();
         made.0
+    }
+
+    /// The client has a record, as before its first OPEN.
+    fn record(&mut self, client: ClientId) {
+        if let Some(owner) = self.state.missing_record(client) {
+            self.state.begin_record(&owner, self.now);
+            self.state.recorded(&owner);
+        }
     }
 
     /// An OPEN, from its admission to its answer.

@@ -1,5 +1,7 @@
 //! CREATE_SESSION and its kin (RFC 8881 §18.33, §18.34, §18.36, §18.37, §18.50, §18.51).
 
+use std::time::Duration;
+
 use nfs4::bits::create_session;
 use nfs4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, CallbackSecParms, ChannelAttrs,
@@ -10,7 +12,6 @@ use onc_rpc::{AuthSys, Credential};
 
 use crate::compound::Compound;
 use crate::failure::Failure;
-use crate::shared::records_failed;
 use crate::state::{Channel, CreateSession};
 
 /// How callbacks present themselves: in the first of the ways that we know.
@@ -119,26 +120,17 @@ pub(super) async fn destroy_client(
 ) -> Result<(), NfsStatus> {
     let owner = cx.server.state.lock().destroy_client(args.client, cx.requester.principal)?;
     match owner {
-        Some(owner) => cx.server.records.remove(&owner).await.map_err(records_failed),
+        Some(owner) => cx.server.remove_unused_record(&owner, Duration::ZERO).await,
         None => Ok(()),
     }
 }
 
-/// RECLAIM_COMPLETE. The client's record is durable before it can get any state (RFC 8881 §8.4.2.1). The one for
-/// a single file system comes after a migration, which does not happen here (§18.51.3).
-pub(super) async fn reclaim_complete(
-    cx: &mut Compound<'_>,
-    args: &ReclaimCompleteArgs,
-) -> Result<(), NfsStatus> {
+/// RECLAIM_COMPLETE. The one for a single file system comes after a migration, which does not happen here (§18.51.3).
+pub(super) fn reclaim_complete(cx: &mut Compound<'_>, args: &ReclaimCompleteArgs) -> Result<(), Failure> {
     let client = cx.client()?;
     if args.one_fs {
         cx.current()?;
         return Ok(());
     }
-    let record = cx.server.state.lock().check_reclaim_complete(client)?;
-    environment::failpoint!("clients.before-record");
-    if let Some(owner) = record {
-        cx.server.records.put(&owner).await.map_err(records_failed)?;
-    }
-    cx.server.state.lock().reclaim_complete(client)
+    cx.server.with_state(|state, _| state.reclaim_complete(client))
 }

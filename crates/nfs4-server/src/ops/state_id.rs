@@ -3,7 +3,7 @@
 use nfs4::{FreeStateIdArgs, NfsStatus, TestStateIdArgs};
 
 use crate::compound::Compound;
-use crate::shared::records_failed;
+use crate::failure::Failure;
 
 /// TEST_STATEID: a status for each.
 pub(super) fn test(cx: &mut Compound<'_>, args: &TestStateIdArgs) -> Result<Vec<NfsStatus>, NfsStatus> {
@@ -13,13 +13,9 @@ pub(super) fn test(cx: &mut Compound<'_>, args: &TestStateIdArgs) -> Result<Vec<
 }
 
 /// FREE_STATEID. A client that frees the last delegation that was revoked may reclaim again after a restart.
-pub(super) async fn free(cx: &mut Compound<'_>, args: &FreeStateIdArgs) -> Result<(), NfsStatus> {
+pub(super) fn free(cx: &mut Compound<'_>, args: &FreeStateIdArgs) -> Result<(), Failure> {
     let client = cx.client()?;
     let id = cx.resolve_state_id(args.state_id)?;
-    let record = cx.server.state.lock().record_to_restore(client, &id);
-    if let Some(owner) = record {
-        cx.server.records.put(&owner).await.map_err(records_failed)?;
-        cx.server.state.lock().record_restored(client);
-    }
-    cx.server.state.lock().free_state_id(client, &id, &mut cx.undo)
+    cx.server.with_state(|state, _| state.take_notice(client, &id))?;
+    Ok(cx.server.state.lock().free_state_id(client, &id, &mut cx.undo)?)
 }

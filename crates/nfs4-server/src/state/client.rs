@@ -8,7 +8,7 @@ use nfs4::{ClientId, NfsStatus, SessionId, Verifier};
 
 use super::callback::Notice;
 use super::create_session::SessionGrant;
-use super::{Other, State};
+use super::{Other, Refusal, State};
 use crate::overview::Origin;
 
 /// Who a request comes from, as far as ownership of a client id goes (RFC 8881 §2.4.3).
@@ -56,8 +56,8 @@ pub(super) struct Client {
     pub notices: VecDeque<Notice>,
     /// When it was last asked to return delegations because there are too many.
     pub asked_for_fewer: Option<Duration>,
-    /// Its durable record was removed before a delegation for writing was revoked, until it has taken notice.
-    pub unrecorded: bool,
+    /// A delegation for writing of it was revoked, and it has not taken notice: it must not reclaim after a restart.
+    pub barred: bool,
     /// Who asked for the id, and from where.
     pub origin: Option<Arc<Origin>>,
 }
@@ -90,7 +90,7 @@ impl Client {
             offloads: BTreeSet::new(),
             notices: VecDeque::new(),
             asked_for_fewer: None,
-            unrecorded: false,
+            barred: false,
             origin: None,
         }
     }
@@ -115,7 +115,7 @@ impl State {
 
     /// Whether the lease has run out (RFC 8881 §8.3). A client is not expired while a request of it is run, or a piece of a
     /// copy.
-    pub(super) fn is_expired(&self, id: ClientId, now: Duration) -> bool {
+    pub fn is_expired(&self, id: ClientId, now: Duration) -> bool {
         self.clients.get(&id).is_none_or(|client| {
             now > client.renewed + self.config.lease
                 && !client.sessions.iter().any(|id| self.sessions.get(id).is_some_and(|s| s.slots.is_busy()))
@@ -123,7 +123,7 @@ impl State {
         })
     }
 
-    /// DESTROY_CLIENTID (RFC 8881 §18.50). Returns the owner whose record is to be removed, if there may be one.
+    /// DESTROY_CLIENTID (RFC 8881 §18.50). Returns the owner whose record may be of no use now.
     pub fn destroy_client(
         &mut self,
         id: ClientId,
@@ -144,19 +144,15 @@ impl State {
         Ok(owner)
     }
 
-    /// Whether RECLAIM_COMPLETE is in order (RFC 8881 §18.51.3), and the owner whose record must be durable before
-    /// [`State::reclaim_complete`]: none as long as the client must not reclaim after a restart.
-    pub fn check_reclaim_complete(&self, id: ClientId) -> Result<Option<Arc<[u8]>>, NfsStatus> {
-        let client = self.client(id)?;
-        if client.reclaim_complete {
-            return Err(NfsStatus::CompleteAlready);
+    /// RECLAIM_COMPLETE (RFC 8881 §18.51.3): from now on this client gets new state, and nothing by reclaim.
+    pub fn reclaim_complete(&mut self, id: ClientId) -> Result<(), Refusal> {
+        if self.client(id)?.reclaim_complete {
+            return Err(NfsStatus::CompleteAlready.into());
         }
-        Ok((!client.unrecorded).then(|| client.owner.clone()))
-    }
-
-    /// RECLAIM_COMPLETE: from now on this client gets new state, and nothing by reclaim.
-    pub fn reclaim_complete(&mut self, id: ClientId) -> Result<(), NfsStatus> {
-        self.check_reclaim_complete(id)?;
+        // It was late, and may now keep what it got in time.
+        if self.is_unprotected(id) {
+            return Err(Refusal::Unrecorded(id));
+        }
         let client = self.client_mut(id)?;
         client.reclaim_complete = true;
         let owner = client.owner.clone();

@@ -95,6 +95,11 @@ impl State {
         if !self.config.delegations || !self.can_call_back(client) {
             return Err(Undelegated::Resource);
         }
+        // It had a record when it was asked last.
+        if self.lacks_record(self.clients.get(&client).ok_or(Undelegated::Resource)?) {
+            return Err(Undelegated::Resource);
+        }
+        self.use_record(client, now);
         if let Some(other) = self.delegation_of(client, file) {
             return Err(match (self.is_for_writing(&other), writing) {
                 (false, Some(_)) => Undelegated::Upgrade,

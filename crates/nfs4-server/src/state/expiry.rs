@@ -21,17 +21,8 @@ impl State {
         overdue.map(|client| client.id).collect()
     }
 
-    /// The owner whose durable record has to be removed before this client is forgotten: after a restart it must
-    /// not reclaim what somebody else may have by then (RFC 8881 §8.4.3). `None` for an incarnation that was
-    /// never confirmed, so that it does not take the record of the confirmed one with it, and for one whose record is gone.
-    pub fn record_of(&self, id: ClientId) -> Option<Arc<[u8]>> {
-        self.clients
-            .get(&id)
-            .filter(|client| client.confirmed && !client.unrecorded)
-            .map(|client| client.owner.clone())
-    }
-
-    /// Drops a client with everything it has, if its lease is still expired; says whether it is gone.
+    /// Drops a client with everything it has, if its lease is still expired; says whether it is gone. Only after its record
+    /// is durably gone: after a restart it must not reclaim what somebody else may have by then (RFC 8881 §8.4.3).
     pub fn forget(&mut self, id: ClientId, now: Duration) -> bool {
         let expired = self.is_expired(id, now);
         if expired {
@@ -44,6 +35,11 @@ impl State {
     /// [`State::end_grace`].
     pub fn late_reclaimers(&self, now: Duration) -> Option<Vec<Arc<[u8]>>> {
         self.grace.is_over_due(now)
+    }
+
+    /// Whether this is one of them.
+    pub fn is_late(&self, owner: &[u8]) -> bool {
+        self.grace.is_waiting_for(owner)
     }
 
     /// Ends the grace period. Only after the records of [`State::late_reclaimers`] are durably gone.

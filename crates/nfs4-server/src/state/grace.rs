@@ -45,6 +45,11 @@ impl Grace {
         self.waiting.contains(owner) || self.returned.contains(owner)
     }
 
+    /// Whether this client has not reclaimed anything yet, or not everything.
+    pub fn is_waiting_for(&self, owner: &[u8]) -> bool {
+        self.waiting.contains(owner)
+    }
+
     /// This client has reclaimed something, and may go on until the end: it is not late.
     pub fn came_back(&mut self, owner: &Arc<[u8]>) {
         if self.waiting.remove(owner) {

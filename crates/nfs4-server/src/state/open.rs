@@ -106,14 +106,19 @@ pub(crate) struct OpenRequest<'a> {
 
 impl State {
     /// Whether the client may ask for new state, or for old state, at this time (RFC 8881 §8.4.2.1, §18.51.3).
-    pub fn check_claim(&self, client: ClientId, reclaim: bool) -> Result<(), NfsStatus> {
-        let client = self.client(client)?;
+    /// Its record is durable before it gets any.
+    pub fn check_claim(&self, id: ClientId, reclaim: bool) -> Result<(), Refusal> {
+        let client = self.client(id)?;
         if reclaim {
-            let may = !client.reclaim_complete && self.grace.may_reclaim(&client.owner);
-            if may { Ok(()) } else { Err(NfsStatus::NoGrace) }
+            // Whose record is removed has had his time.
+            let is_known = client.barred || self.records.is_durable(&client.owner);
+            let may = !client.reclaim_complete && self.grace.may_reclaim(&client.owner) && is_known;
+            if may { Ok(()) } else { Err(NfsStatus::NoGrace.into()) }
         // In 4.0 nobody says when he has reclaimed everything.
         } else if self.grace.is_active() || !(client.reclaim_complete || client.minor0) {
-            Err(NfsStatus::Grace)
+            Err(NfsStatus::Grace.into())
+        } else if self.lacks_record(client) {
+            Err(Refusal::Unrecorded(id))
         } else {
             Ok(())
         }
@@ -184,6 +189,7 @@ impl State {
         self.check_claim(request.client, request.reclaim)?;
         if request.reclaim {
             self.grace.goes_on(now);
+        self.use_record(request.client, now);
         }
         let owner = Some((request.client, request.owner));
         self.check_share(owner, request.file, request.share, now).map_err(|refusal| match refusal {

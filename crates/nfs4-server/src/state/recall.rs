@@ -4,11 +4,10 @@
 //! [`State::begin_change`], [`State::end_change`]. An OPEN for writing needs no such mark, as it is one itself.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use file_system::FileId;
-use nfs4::{ClientId, NfsStatus, StateId};
+use nfs4::{ClientId, StateId};
 
 use super::callback::Notice;
 use super::delegation::Delegation;
@@ -225,7 +224,7 @@ impl State {
         let overdue: Vec<Other> = overdue.copied().collect();
         overdue.iter().for_each(|other| self.revoke(other));
         if let (false, Some(client)) = (overdue.is_empty(), self.clients.get_mut(&client)) {
-            client.unrecorded = true;
+            client.barred = true;
         }
         overdue.len()
     }
@@ -241,20 +240,6 @@ impl State {
         self.counts.delegations_revoked += 1;
         self.leave_file(other, file);
         self.signals.answered.notify_waiters();
-    }
-
-    /// The owner whose durable record has to be made again when the client frees `id`, before that is done: it has taken
-    /// notice of all that was revoked, and will reclaim none of it.
-    pub fn record_to_restore(&self, client: ClientId, id: &StateId) -> Option<Arc<[u8]>> {
-        let known = self.clients.get(&client).filter(|known| known.unrecorded && known.revoked == 1)?;
-        (self.test_state_id(client, id) == NfsStatus::DelegRevoked).then(|| known.owner.clone())
-    }
-
-    /// The record of the client is there again.
-    pub fn record_restored(&mut self, client: ClientId) {
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.unrecorded = false;
-        }
     }
 
     /// When seven eighths of what a client, or all together, may be delegated are given out, asks for half of it back

@@ -8,6 +8,7 @@ mod opens;
 mod orders;
 mod overview;
 mod places;
+mod records;
 mod restarts;
 mod sessions;
 mod undo;
@@ -45,9 +46,9 @@ fn world() -> World {
 
 fn world_with(limits: Limits, known: &[&str]) -> World {
     let config = StateConfig { lease: LEASE, courtesy: COURTESY, instance: 7, delegations: true, limits };
-    let known = known.iter().map(|owner| owner.as_bytes().into());
-    let grace = Grace::new(known, Duration::ZERO, LEASE);
-    World { state: State::new(config, grace), sessions: 0, now: Duration::ZERO, undo: UndoLog::default() }
+    let known: Vec<_> = known.iter().map(|owner| owner.as_bytes().into()).collect();
+    let state = State::new(config, &known, Duration::ZERO);
+    World { state, sessions: 0, now: Duration::ZERO, undo: UndoLog::default() }
 }
 
 fn file(number: u128) -> FileId {
@@ -118,7 +119,16 @@ impl World {
     fn client(&mut self, owner: &str) -> ClientId {
         let (client, _) = self.connect(owner);
         self.state.reclaim_complete(client).unwrap();
+        self.record(client);
         client
+    }
+
+    /// The client has a record, as before its first OPEN.
+    fn record(&mut self, client: ClientId) {
+        if let Some(owner) = self.state.missing_record(client) {
+            self.state.begin_record(&owner, self.now);
+            self.state.recorded(&owner);
+        }
     }
 
     fn enter(&mut self, session: SessionId, slot: u32, sequence: u32) -> Result<Entered, NfsStatus> {

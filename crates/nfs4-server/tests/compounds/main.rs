@@ -33,4 +33,5 @@ mod restarts;
 mod security;
 mod sparse_files;
 mod write_delegations;
+mod stricter_exports;
 mod xattrs;

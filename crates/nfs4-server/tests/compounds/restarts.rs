@@ -154,7 +154,7 @@ async fn who_misses_the_grace_period_cannot_reclaim_not_even_after_the_next_rest
     while running.server.metrics().census.in_grace {
         tokio::task::yield_now().await;
     }
-    assert_eq!(world.records.load().await.unwrap(), [b"other"]);
+    assert!(world.records.load().await.unwrap().is_empty(), "nor does the other one hold anything");
     other.create(&root, "f", 0o600).await.unwrap();
     let late = returning(&running, "late").await;
     let request = [put_handle(&file.handle), reclaim()];

@@ -10,6 +10,7 @@ mod grant;
 mod judge;
 mod locks;
 mod opens;
+mod records;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ pub use delegations::Delegation;
 pub use judge::Verdict;
 pub use locks::{BYTES, LockState, Locks};
 pub use opens::Open;
+pub use records::Records;
 pub use sessions::{CreatedSession, Session};
 
 use crate::world::{COURTESY, LEASE};
@@ -41,7 +43,7 @@ pub struct Specification {
     pub locks: Locks,
     pub delegations: BTreeMap<Other, Delegation>,
     /// Owner ids of clients that may reclaim after a restart.
-    pub records: BTreeSet<Vec<u8>>,
+    pub records: Records,
     pub grace: Option<Grace>,
 }
 
@@ -62,15 +64,16 @@ pub struct Passed {
 }
 
 impl Specification {
-    /// The server ends and begins again: nothing is left but the records.
-    pub fn restart(&mut self) {
-        let (now, records) = (self.now, std::mem::take(&mut self.records));
-        let grace = (!records.is_empty()).then(|| Grace {
+    /// The server ends and begins again: nothing is left but the records that are `there`. Says what is wrong with those.
+    pub fn restart(&mut self, there: BTreeSet<Vec<u8>>) -> Result<(), String> {
+        let (now, records) = (self.now, self.records_at_stop(&there)?);
+        let grace = (!there.is_empty()).then(|| Grace {
             earliest: now + LEASE,
             latest: now + 2 * LEASE,
-            waiting: records.clone(),
+            waiting: there,
         });
         *self = Specification { now, records, grace, ..Specification::default() };
+        Ok(())
     }
 
     /// Time goes by; the server looks at its leases. `graceful`: it has put off the end of the grace period, if it
@@ -81,7 +84,7 @@ impl Specification {
         if let Some(grace) =
             self.grace.take_if(|grace| self.now >= grace.latest || self.now >= grace.earliest && !graceful)
         {
-            self.records.retain(|owner| !grace.waiting.contains(owner));
+            grace.waiting.iter().for_each(|owner| self.records.remove(owner));
         }
         let late = |client: &&Client| {
             let keep = if client.confirmed { COURTESY } else { Duration::ZERO };
@@ -92,6 +95,8 @@ impl Specification {
             passed.forgotten += 1;
             self.forget(client);
         }
+        let waiting = self.grace.as_ref().map_or(BTreeSet::new(), |grace| grace.waiting.clone());
+        self.review_records(&waiting);
         passed
     }
 
@@ -99,7 +104,6 @@ impl Specification {
     pub fn forget(&mut self, id: ClientId) {
         if let Some(client) = self.clients.get(&id)
             && client.confirmed
-            && !client.unrecorded
         {
             self.records.remove(&client.owner);
         }

@@ -42,12 +42,3 @@ fn ids_from_before_the_restart_are_stale() {
     let id = StateId { seqid: 1, other: [0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0, 2] };
     assert_eq!(refused(world.io(id)), NfsStatus::StaleStateId);
 }
-
-#[test]
-fn the_record_is_missing_once() {
-    let mut world = world();
-    let a = world.client("a");
-    assert_eq!(world.state.missing_record(a), Some(crate::minor0::record_key(b"a")));
-    world.state.recorded(a);
-    assert_eq!(world.state.missing_record(a), None);
-}

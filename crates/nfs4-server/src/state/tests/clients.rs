@@ -36,6 +36,7 @@ fn exchange_id_follows_the_nine_cases() {
 
     // Case 5: the client restarted; the old one lives until the new one is confirmed.
     world.state.reclaim_complete(third.client).unwrap();
+    world.record(third.client);
     let open = world.open(third.client, "o", 1, Share::READ, 0).unwrap();
     let reborn = world.exchange("a", 2, USER, false).unwrap();
     assert!(!reborn.confirmed && reborn.client != third.client);
@@ -76,6 +77,7 @@ fn destroy_clientid_wants_no_sessions_and_no_state() {
     let (client, session) = world.connect("a");
     assert_eq!(world.state.destroy_client(client, USER), Err(NfsStatus::ClientIdBusy));
     world.state.reclaim_complete(client).unwrap();
+    world.record(client);
     let open = world.open(client, "o", 1, Share::READ, 0).unwrap();
     world.state.destroy_session(session, USER, CONNECTION).unwrap();
     assert_eq!(world.state.destroy_client(client, USER), Err(NfsStatus::ClientIdBusy));

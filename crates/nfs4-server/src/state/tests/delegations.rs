@@ -10,6 +10,7 @@ impl World {
     pub(super) fn holder(&mut self, owner: &str) -> (ClientId, SessionId) {
         let (client, session) = self.connect(owner);
         self.state.reclaim_complete(client).unwrap();
+        self.record(client);
         (client, session)
     }
 

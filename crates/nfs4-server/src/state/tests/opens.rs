@@ -120,8 +120,9 @@ fn nothing_is_opened_before_reclaim_complete() {
     let (client, _) = world.connect("a");
     assert_eq!(refused(world.open(client, "o", 1, R, 0)), NfsStatus::Grace);
     world.state.reclaim_complete(client).unwrap();
+    world.record(client);
     assert!(world.open(client, "o", 1, R, 0).is_ok());
-    assert_eq!(world.state.reclaim_complete(client), Err(NfsStatus::CompleteAlready));
+    assert_eq!(world.state.reclaim_complete(client), Err(NfsStatus::CompleteAlready.into()));
 }
 
 #[test]

@@ -101,6 +101,7 @@ impl Orders {
                 }
             }
             Refusal::Overdue(client) => drop(self.world.state.revoke_writer(*client, now)),
+            Refusal::Unrecorded(client) => self.world.record(*client),
             Refusal::Status(_) | Refusal::Recalled(_) | Refusal::Asked(_) => {}
         }
     }

@@ -106,10 +106,11 @@ fn who_has_not_taken_notice_of_a_revocation_is_not_recorded_by_reclaim_complete(
     let wish = super::delegations::wish(a, 1, Some(7));
     let held = world.state.reclaim_delegation(&wish, || OpenReference::new(()), world.now, &mut world.undo);
     let held = held.unwrap();
-    assert_eq!(world.state.check_reclaim_complete(a), Ok(Some(b"a"[..].into())));
     world.outlast_leases();
+    world.unrecord(b"a");
     assert_eq!(world.state.revoke_writer(a, world.now), 1);
-    assert_eq!(world.state.check_reclaim_complete(a), Ok(None));
     world.state.reclaim_complete(a).unwrap();
-    assert_eq!(world.state.record_to_restore(a, &held), Some(b"a"[..].into()));
+    assert_eq!(world.state.missing_record(a), None);
+    assert_eq!(world.state.take_notice(a, &held), Ok(()), "it has nothing to reclaim");
+    assert!(world.state.missing_record(a).is_some());
 }

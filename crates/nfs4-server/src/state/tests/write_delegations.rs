@@ -215,18 +215,21 @@ fn the_record_of_a_client_goes_before_its_delegation_for_writing_is_revoked() {
     assert_eq!(world.state.revoke_overdue(world.now), 0, "not without the record");
     assert_eq!(world.change(b, 1), Err(Refusal::Overdue(a)));
     assert_eq!(world.state.overdue_writers(world.now), [a]);
-    assert!(world.state.record_of(a).is_some());
+    world.unrecord(b"a");
     assert_eq!(world.state.revoke_writer(a, world.now), 1);
     assert_eq!(world.change(b, 1), Ok(()));
-    assert_eq!(world.state.record_of(a), None, "it is gone");
+    assert_eq!(world.state.missing_record(a), None, "it must not have one");
+    assert!(world.open(a, "o", 2, Share::READ, 0).is_ok(), "and needs none");
+    assert_eq!(world.state.review_records(world.now), []);
     assert_eq!(world.state.overdue_writers(world.now), []);
     assert_eq!(world.state.test_state_id(a, &id), NfsStatus::DelegRevoked);
 
-    assert_eq!(world.state.record_to_restore(a, &StateId { seqid: 1, other: [1; 12] }), None);
-    assert!(world.state.record_to_restore(a, &id).is_some(), "it takes notice");
-    world.state.record_restored(a);
+    assert_eq!(world.state.take_notice(a, &StateId { seqid: 1, other: [1; 12] }), Ok(()));
+    assert_eq!(world.state.missing_record(a), None);
+    assert_eq!(world.state.take_notice(a, &id), Err(Refusal::Unrecorded(a)), "it has something open");
+    world.record(a);
+    assert_eq!(world.state.take_notice(a, &id), Ok(()));
     world.state.free_state_id(a, &id, &mut world.undo).unwrap();
-    assert!(world.state.record_of(a).is_some());
 }
 
 #[test]
@@ -236,8 +239,9 @@ fn who_returns_a_delegation_at_the_last_moment_is_not_late() {
     world.outlast_leases();
     assert_eq!(world.change(b, 1), Err(Refusal::Overdue(a)));
     world.state.return_delegation(a, &id, file(1)).unwrap();
+    world.unrecord(b"a");
     assert_eq!(world.state.revoke_writer(a, world.now), 0);
-    assert!(world.state.record_of(a).is_some());
+    assert!(world.state.missing_record(a).is_some(), "it may have one again");
 }
 
 #[test]

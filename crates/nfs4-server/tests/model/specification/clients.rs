@@ -18,7 +18,7 @@ pub struct Client {
     pub renewed: Duration,
     pub reclaim_complete: bool,
     /// A delegation for writing was revoked, and the client has not taken notice: after a restart it must not reclaim.
-    pub unrecorded: bool,
+    pub barred: bool,
     /// Of the newest CREATE_SESSION that was granted.
     pub created: u32,
     /// Its result.
@@ -111,7 +111,7 @@ impl Specification {
                     confirmed: false,
                     renewed: self.now,
                     reclaim_complete: false,
-                    unrecorded: false,
+                    barred: false,
                     created: 0,
                     result: None,
                 };
@@ -156,8 +156,8 @@ impl Specification {
         let client = self.clients.get_mut(&id).expect("it has a session");
         client.reclaim_complete = true;
         let owner = client.owner.clone();
-        if !client.unrecorded {
-            self.records.insert(owner.clone());
+        if self.holds_something(id) {
+            self.protect(id);
         }
         self.done_with_grace(&owner);
     }

@@ -114,8 +114,8 @@ impl Specification {
             (held.recalled, held.revoked) = (None, true);
             revoked += 1;
             let client = self.clients.get_mut(&held.client).expect("it holds something");
-            if held.for_writing && !client.unrecorded {
-                client.unrecorded = true;
+            if held.for_writing {
+                client.barred = true;
                 self.records.remove(&client.owner);
             }
         }
@@ -126,10 +126,15 @@ impl Specification {
     pub(super) fn freed(&mut self, other: &Other) {
         let Some(held) = self.delegations.remove(other) else { return };
         let is_last = !self.delegations.values().any(|more| more.client == held.client && more.revoked);
-        let client = self.clients.get_mut(&held.client).expect("it holds something");
-        if is_last && client.unrecorded {
-            client.unrecorded = false;
-            self.records.insert(client.owner.clone());
+        let client = self.clients.get_mut(&held.client).expect("it held something");
+        if is_last && client.barred {
+            client.barred = false;
+            let (complete, owner) = (client.reclaim_complete, client.owner.clone());
+            let needs_record =
+                if complete { self.holds_something(held.client) } else { self.may_reclaim(&owner) };
+            if needs_record {
+                self.protect(held.client);
+            }
         }
     }
 

@@ -26,6 +26,9 @@ impl Specification {
         result: &NfsResOp,
     ) -> Result<Granted, String> {
         let mut granted = Granted::default();
+        if matches!(op, Op::Open { .. }) {
+            self.protect(client);
+        }
         match (op, result) {
             (Op::Open { owner, access, deny, .. }, NfsResOp::Open(Outcome::Ok(opened))) => {
                 granted.delegated = self.delegated(client, file, *access, &opened.delegation)?;
