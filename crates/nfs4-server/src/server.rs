@@ -14,8 +14,8 @@ use onc_rpc::{
 use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::callbacks;
 use crate::compound;
@@ -28,8 +28,8 @@ use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::minor0::Duplicates;
 use crate::offloads::{self, Offloads};
 use crate::owner_names::OwnerNames;
-use crate::refusals::{Refusals, Refused};
 use crate::recording::Turns;
+use crate::refusals::{Refusals, Refused};
 use crate::shared::Shared;
 use crate::state::{State, StateConfig};
 use crate::{Export, NameMapping, Network, ServerConfig, ServerError};
@@ -90,8 +90,8 @@ impl Server {
             handles: HandleKey::new(config.handle_key),
             owners: OwnerNames::default(),
             records: config.records,
-            environment: config.environment,
             records_in_turn: Turns::new(),
+            environment: config.environment,
             server_id,
             lease: config.lease,
             limits: config.limits,
@@ -276,8 +276,24 @@ impl Server {
                 tracing::warn!("requests were still running when the time to stop was over");
             }
         }
+        self.remove_unused_records().await;
         let peers: Vec<Peer> = self.inner.peers.lock().values().cloned().collect();
         peers.iter().for_each(Peer::close);
+    }
+
+    /// After a stop it is known who holds something: the next start waits for nobody else.
+    async fn remove_unused_records(&self) {
+        let shared = &self.inner.shared;
+        let unused = shared.state.lock().unused_records(Duration::ZERO, shared.now());
+        let mut removals = JoinSet::new();
+        for owner in unused {
+            let server = self.clone();
+            removals.spawn(async move {
+                // Failing that the next start waits for it.
+                server.inner.shared.remove_unused_record(&owner, Duration::ZERO).await.ok()
+            });
+        }
+        removals.join_all().await;
     }
 
     fn rpc_limits(&self) -> onc_rpc::Limits {
@@ -295,26 +311,10 @@ impl Server {
 enum AcceptFailure {
     /// The connection, which ended before it was accepted.
     Connection,
-        self.remove_unused_records().await;
     /// File descriptors or memory, which others may give back.
     Resources,
     /// The listener.
     Listener,
-    /// After a stop it is known who holds something: the next start waits for nobody else.
-    async fn remove_unused_records(&self) {
-        let shared = &self.inner.shared;
-        let unused = shared.state.lock().unused_records(Duration::ZERO, shared.now());
-        let mut removals = JoinSet::new();
-        for owner in unused {
-            let server = self.clone();
-            removals.spawn(async move {
-                // Failing that the next start waits for it.
-                server.inner.shared.remove_unused_record(&owner, Duration::ZERO).await.ok()
-            });
-        }
-        removals.join_all().await;
-    }
-
 }
 
 fn after(error: &std::io::Error) -> AcceptFailure {

@@ -51,6 +51,8 @@ enum Reason {
     Expired(ClientId),
     /// A delegation for writing of this client has to be revoked first.
     Overdue(ClientId),
+    /// The record of this client has to be durable first.
+    Unrecorded(ClientId),
     /// All this has to come first.
     Awaited(Awaited),
 }
@@ -66,6 +68,9 @@ struct Awaited {
 
 /// Expired clients that one compound may find in its way, as when all read what it wants to write.
 const EVICTIONS: usize = 4096;
+
+/// How often one compound has the record of its client written, in case that it is removed at once.
+const RECORDS: usize = 16;
 
 /// How often one compound waits for delegations to be returned.
 const RETURNS: usize = 16;
@@ -110,15 +115,15 @@ impl Runner<'_, '_> {
                     evictions += 1;
                     evictions <= EVICTIONS && self.compound.server.revoke_writer(client).await.is_ok()
                 }
+                Reason::Unrecorded(client) => {
+                    records += 1;
+                    records <= RECORDS && self.compound.server.record(client).await.is_ok()
+                }
                 Reason::Awaited(awaited) => {
                     returns += 1;
                     let server = self.compound.server;
                     let returned = returns <= RETURNS
                         && server.answered(&awaited.answers).await
-                Reason::Unrecorded(client) => {
-                    records += 1;
-                    records <= RECORDS && self.compound.server.record(client).await.is_ok()
-                }
                         && server.returned(&awaited.returns).await;
                     self.compound.impatient = !returned;
                     // In 4.0 its owner has to count what it is told.
@@ -180,13 +185,13 @@ impl Runner<'_, '_> {
                 Err(Failure::Overdue(client)) => {
                     return Err(Again { blame, reason: Reason::Overdue(client) });
                 }
+                Err(Failure::Unrecorded(client)) => {
+                    return Err(Again { blame, reason: Reason::Unrecorded(client) });
+                }
                 Err(Failure::Recalled(_) | Failure::Asked(_)) if self.compound.impatient && !is_barrier => {
                     self.reply.truncate(mark);
                     self.reply.push_failure(operation, NfsStatus::Delay);
                     NfsStatus::Delay
-                }
-                Err(Failure::Unrecorded(client)) => {
-                    return Err(Again { blame, reason: Reason::Unrecorded(client) });
                 }
                 Err(failure @ (Failure::Recalled(_) | Failure::Asked(_))) => {
                     let mut awaited = Awaited::default();

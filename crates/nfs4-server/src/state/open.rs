@@ -187,9 +187,9 @@ impl State {
         undo: &mut UndoLog,
     ) -> Result<StateId, Refusal> {
         self.check_claim(request.client, request.reclaim)?;
+        self.use_record(request.client, now);
         if request.reclaim {
             self.grace.goes_on(now);
-        self.use_record(request.client, now);
         }
         let owner = Some((request.client, request.owner));
         self.check_share(owner, request.file, request.share, now).map_err(|refusal| match refusal {
