@@ -19,15 +19,17 @@ mod mixed;
 mod relocate;
 mod store;
 mod upkeep;
+mod writing;
 
 pub use relocate::{Relocated, Relocation};
+use writing::Writes;
+pub use writing::Writing;
 
 /// Stores and loads block versions; shared by everybody who does.
 pub struct BlockStore {
     env: Environment,
     clouds: CloudTable,
-    /// Held by writes that have begun; see [`BlockStore::writes_ended`].
-    writing: Mutex<Arc<()>>,
+    writes: Mutex<Writes>,
     incidents: Arc<dyn IncidentSink>,
     limits: Limits,
     budget: Budget,
@@ -95,8 +97,8 @@ impl BlockStore {
         let budget = Budget::new(limits.bytes_in_flight);
         let table = CloudTable::new();
         clouds.into_iter().for_each(|(id, connection)| table.set(id, Some(connection)));
-        let writing = Mutex::default();
-        BlockStore { env: env.clone(), clouds: table, writing, incidents, limits, budget }
+        let writes = Mutex::default();
+        BlockStore { env: env.clone(), clouds: table, writes, incidents, limits, budget }
     }
 
     /// The configured clouds.

@@ -50,6 +50,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     recent: VecDeque<Incident>,
+    /// There are older ones.
+    older: bool,
     unwritten: VecDeque<String>,
     writing: bool,
     lost: u64,
@@ -86,7 +88,8 @@ impl IncidentLog {
             file.write_all_at(&[IoSlice::new(b"\n")], length)?;
             length += 1;
         }
-        let mut state = State::default();
+        let mut state =
+            State { older: from > 0 || disk.open(&numbered(path, 1), false).is_ok(), ..State::default() };
         for incident in String::from_utf8_lossy(&tail).lines().filter_map(Incident::from_json) {
             state.note(incident, limits.in_memory);
         }
@@ -106,6 +109,11 @@ impl IncidentLog {
     pub fn recent(&self, limit: usize) -> Vec<Incident> {
         let state = self.inner.state.lock();
         state.recent.iter().skip(state.recent.len().saturating_sub(limit)).cloned().collect()
+    }
+
+    /// Whether there are older incidents than those in memory.
+    pub fn has_older(&self) -> bool {
+        self.inner.state.lock().older
     }
 
     /// The youngest incidents of all files, at most `limit`, oldest first, and only those since `since` (seconds since
@@ -169,6 +177,7 @@ impl State {
         }
         while self.recent.len() >= limit.max(1) {
             self.recent.pop_front();
+            self.older = true;
         }
         self.recent.push_back(incident.clone());
         incident
@@ -228,9 +237,7 @@ impl Inner {
     }
 
     fn numbered(&self, number: u32) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(format!(".{number}"));
-        PathBuf::from(path)
+        numbered(&self.path, number)
     }
 
     fn append(&self, lines: &[String]) -> io::Result<()> {
@@ -265,6 +272,12 @@ impl Inner {
         let length = file.length()?;
         Ok(OpenFile { file, length })
     }
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(format!(".{number}"));
+    PathBuf::from(path)
 }
 
 #[cfg(test)]
@@ -326,10 +339,12 @@ mod tests {
         let limits = IncidentLogLimits { in_memory: 3, file_bytes: 1000, old_files: 2 };
         let log = open(&path, &limits);
         for number in 0..20 {
+            assert_eq!(log.has_older(), number > 3);
             log.report(incident(&format!("object{number}")));
             log.flush().await;
         }
         assert_eq!(log.recent(99).len(), 3);
+        assert!(open(&path, &IncidentLogLimits::default()).has_older());
         let mut files: Vec<_> = LocalDisk.list(folder.path()).unwrap();
         files.sort();
         assert_eq!(files.len(), 3);

@@ -55,7 +55,7 @@ mod placement;
 mod target;
 
 pub use block_store::{
-    BlockStore, FragmentState, Loaded, Protection, Relocated, Relocation, Repaired, Stored,
+    BlockStore, FragmentState, Loaded, Protection, Relocated, Relocation, Repaired, Stored, Writing,
 };
 pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;

@@ -60,8 +60,8 @@ impl Cloud for Moving {
     }
 
     async fn delete(&self, name: &ObjectName) -> Result<(), CloudError> {
-        // In this order: a copy that begins after the first deletion finds nothing to copy. One that began before it and
-        // ends after the second leaves an object behind that nobody refers to: it costs room, and no data.
+        // In this order: a copy that begins after the first deletion finds nothing to copy. Whoever deletes garbage waits for
+        // those that began before.
         self.from.delete(name).await?;
         self.to.delete(name).await
     }

@@ -12,6 +12,7 @@
 //! | `GET /v1/cache`, `POST /v1/cache/drop` | cache figures; forget clean data |
 //! | `POST /v1/cache/warm`, `.../pin`, `.../evict` `{path}` | bring files into the cache, keep them there, forget them |
 //! | `POST /v1/scrub` `{volume, sample}`, `POST /v1/repair`, `POST /v1/gc` | upkeep now, with its report |
+//! | `POST /v1/orphans` | objects in the clouds that nothing refers to: `{objects, orphans, bytes, names, unreachable}` |
 //! | `GET /v1/why?path=PATH` | where each block of a file is |
 //! | `GET /v1/tamper-log?since=SPAN&limit=N` | incidents, oldest first; no limit: the newest 1,024; 0: all |
 //! | `POST /v1/meta/check` | findings |
@@ -100,6 +101,7 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/clouds/{name}/remove", post(clouds::remove))
         .route("/v1/flush", post(upkeep::flush))
         .route("/v1/scrub", post(upkeep::scrub))
+        .route("/v1/orphans", post(upkeep::orphans))
         .route("/v1/repair", post(upkeep::repair))
         .route("/v1/gc", post(upkeep::collect))
         .route("/v1/cache", get(state::cache))

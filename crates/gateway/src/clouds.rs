@@ -142,6 +142,13 @@ impl Clouds {
         self.state.read().places.get(&cloud).map_or_else(|| cloud.to_string(), |place| place.to.clone())
     }
 
+    /// The clouds that fragments of a number may be in.
+    pub fn places_of(&self, cloud: CloudId) -> Vec<String> {
+        let state = self.state.read();
+        let place = state.places.get(&cloud);
+        place.map_or_else(Vec::new, |place| place.from.iter().chain([&place.to]).cloned().collect())
+    }
+
     /// The number that new files use for a cloud.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! From the moment a drain begins, what is stored under the numbers of the cloud goes to the new cloud and is looked
 //! for in both (`Connection::moving`). Passes over all blocks then move what is still in the old one; what the old
-//! one has lost, or cannot be asked for, is rebuilt from the other clouds by the repair queue. When the old one is empty
+//! one has lost, or cannot be asked for, is rebuilt from the other clouds by the repair queue: everything, if it is not configured
+//! any more. When the old one is empty
 //! the numbers belong to the new one alone. A restart in between goes on.
 
 use std::collections::BTreeSet;
@@ -151,9 +152,6 @@ impl Node {
     /// Begins to empty a cloud, or joins who is at it. The new cloud is chosen unless `to` names it.
     pub async fn drain(self: &Arc<Self>, cloud: &str, to: Option<&str>) -> Result<Arc<Drain>, NoDrain> {
         let _alone = self.changing_clouds.lock().await;
-        if self.clouds.get(cloud).is_none() {
-            return Err(NoDrain::Unknown(cloud.to_owned()));
-        }
         if let Some(drain) = self.drains.of(cloud).filter(|drain| !drain.is_finished()) {
             return Ok(drain);
         }
@@ -165,14 +163,20 @@ impl Node {
             .map(|(_, used)| used)
             .filter(|used| !used.is_disjoint(&numbers))
             .collect();
+        let is_configured = self.clouds.get(cloud).is_some();
+        if !is_configured && together.is_empty() {
+            return Err(NoDrain::Unknown(cloud.to_owned()));
+        }
         let target = match together.is_empty() {
             true => None,
             false => Some(self.tried(cloud, self.room_for(cloud, &numbers, &together, to)?).await?),
         };
         // In this order: a cloud that takes new files while its numbers move away would get another number. What a stop
         // in between leaves is told by `is_used`.
-        self.file.set_drained(cloud).map_err(|cause| failed(&cause))?;
-        self.clouds.drained(cloud);
+        if is_configured {
+            self.file.set_drained(cloud).map_err(|cause| failed(&cause))?;
+            self.clouds.drained(cloud);
+        }
         let Some(target) = target else {
             let drain = self.drains.begin(cloud, "");
             drain.update(|state| state.finished = true);
@@ -198,11 +202,10 @@ impl Node {
     async fn tried(&self, cloud: &str, candidates: Vec<String>) -> Result<String, NoDrain> {
         let mut problems = Vec::new();
         for name in candidates {
-            let (Some((_, old)), Some((_, new))) = (self.clouds.get(cloud), self.clouds.get(&name)) else {
-                continue;
-            };
+            let Some((_, new)) = self.clouds.get(&name) else { continue };
             let tried = async {
                 self.clouds.probe(&new).await?;
+                let Some((_, old)) = self.clouds.get(cloud) else { return Ok(()) };
                 match self.clouds.are_one(&new, &old).await? {
                     Some(true) => Err(same_store(cloud)),
                     Some(false) | None => Ok(()),
@@ -282,10 +285,11 @@ impl Node {
             let state = drain.state.borrow();
             (state.from.clone(), state.to.clone())
         };
-        let (Some((_, old)), Some((_, new))) = (self.clouds.get(&from), self.clouds.get(&to)) else {
-            drain.update(|state| state.problem = Some("the clouds are not configured any more".into()));
+        let Some((_, new)) = self.clouds.get(&to) else {
+            drain.update(|state| state.problem = Some(format!("{to:?} is not configured any more")));
             return;
         };
+        let old = self.clouds.get(&from).map(|(_, old)| old);
         let numbers = self.clouds.numbers_in(&from);
         self.blocks.writes_ended().await;
         let mut clean_since = None;
@@ -293,8 +297,8 @@ impl Node {
         loop {
             // Configurations change over restarts, and clouds come back: until both have shown that they are two stores,
             // nothing is deleted.
-            if !apart {
-                match self.clouds.are_one(&new, &old).await {
+            if !apart && let Some(old) = &old {
+                match self.clouds.are_one(&new, old).await {
                     Ok(Some(true)) => {
                         let problem = format!("{to:?}: {}", same_store(&from));
                         drain.update(|state| state.problem = Some(problem));
@@ -305,7 +309,7 @@ impl Node {
                     Ok(None) | Err(_) => {}
                 }
             }
-            let passed = self.pass(drain, &numbers, (&old, &new), apart).await;
+            let passed = self.pass(drain, &numbers, (old.as_ref(), &new), apart).await;
             let now = self.environment.clock.monotonic();
             let pass = match passed {
                 Ok(pass) => pass,
@@ -328,7 +332,7 @@ impl Node {
                 });
             });
             if let Some(since) = clean_since {
-                let left_behind = self.left_behind(&old).await;
+                let left_behind = self.left_behind(old.as_ref()).await;
                 let waited = now.saturating_sub(since);
                 let patience = self.config.upkeep.gc_delay.as_duration() + GRACE;
                 if left_behind == Some(0) || (left_behind.is_none() && !waited.is_zero()) || waited > patience
@@ -348,8 +352,9 @@ impl Node {
         }
     }
 
-    /// Objects in a cloud; `None` when it does not answer.
-    async fn left_behind(&self, cloud: &Connection) -> Option<u64> {
+    /// Objects in a cloud; `None` when there is none or it does not answer.
+    async fn left_behind(&self, cloud: Option<&Connection>) -> Option<u64> {
+        let cloud = cloud?;
         if cloud.health().is_sick(Direction::Read) && !cloud.health().admits(Direction::Read) {
             return None;
         }
@@ -381,7 +386,7 @@ impl Node {
         &self,
         drain: &Drain,
         numbers: &BTreeSet<CloudId>,
-        (from, to): (&Connection, &Connection),
+        (from, to): (Option<&Connection>, &Connection),
         delete: bool,
     ) -> Result<Pass, String> {
         let served = self.served().into_iter().filter(|served| {
@@ -473,61 +478,4 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::test_node;
-
-    async fn refusal(node: &Arc<Node>, from: &str, to: Option<&str>) -> String {
-        match node.drain(from, to).await {
-            Err(NoDrain::Failed(why)) => why,
-            Err(other) => panic!("{other:?}"),
-            Ok(_) => panic!("it began"),
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_cloud_is_not_drained_into_itself_under_another_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let node = test_node::open(folder.path(), &["a", "b", "c", "d"]).await;
-        let (_, b) = node.clouds.get("b").unwrap();
-        node.clouds.reconnect("d", b);
-        let why = refusal(&node, "b", Some("d")).await;
-        assert!(why.contains("the same store as \"b\""), "{why}");
-        assert!(node.clouds.moves().is_empty() && !node.clouds.get("b").unwrap().0.drained);
-
-        // One that was begun, with a configuration that was changed since.
-        let numbers = node.clouds.numbers_in("b");
-        let place = Place { from: Some("b".into()), to: "d".into() };
-        node.clouds.place(&node.store, &node.blocks, &numbers, &place).await.unwrap();
-        node.resume_drains();
-        let mut watch = node.drains.of("b").unwrap().watch();
-        let state = watch.wait_for(|state| state.finished || state.problem.is_some()).await.unwrap().clone();
-        assert!(!state.finished && state.problem.unwrap().contains("the same store"));
-        node.stop.cancel();
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_cloud_that_does_not_work_is_no_target() {
-        let folder = tempfile::tempdir().unwrap();
-        let node = test_node::open(folder.path(), &["a", "b", "c", "d", "e"]).await;
-        std::fs::remove_dir_all(folder.path().join("clouds/d")).unwrap();
-        let why = refusal(&node, "b", Some("d")).await;
-        assert!(why.contains("\"d\" cannot take it"), "{why}");
-        assert!(node.clouds.moves().is_empty() && !node.clouds.get("b").unwrap().0.drained);
-        let Ok(drain) = node.drain("b", None).await else { panic!("e can take it") };
-        assert_eq!(drain.watch().borrow().to, "e");
-        node.stop.cancel();
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn clouds_that_are_sick_are_tried_last() {
-        let folder = tempfile::tempdir().unwrap();
-        let node = test_node::open(folder.path(), &["a", "b", "c", "d", "e"]).await;
-        let (numbers, together) = (node.clouds.numbers_in("b"), node.used_numbers());
-        let together: Vec<_> = together.into_iter().map(|(_, used)| used).collect();
-        let room = || node.room_for("b", &numbers, &together, None).unwrap();
-        assert_eq!(room(), ["d", "e"]);
-        node.clouds.get("d").unwrap().1.health().report_down("test");
-        assert_eq!(room(), ["e", "d"]);
-    }
-}
+mod tests;

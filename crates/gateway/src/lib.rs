@@ -23,6 +23,7 @@ mod name_service;
 mod nfs_security;
 mod node;
 mod node_rows;
+mod orphans;
 mod owner;
 mod paths;
 mod pins;

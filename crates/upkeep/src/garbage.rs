@@ -62,15 +62,20 @@ impl<V: MaintainedVolume + ?Sized> GarbageCollector<V> {
         }
     }
 
-    /// Collects all garbage that is due.
+    /// Collects all garbage that is due now. Fragments of it that are just being stored are waited for.
     pub async fn once(&self) -> Result<GarbageReport, UpkeepError> {
         let mut report = GarbageReport::default();
+        let until = self.env.clock.wall();
+        let mut writes_ended = false;
         let mut after = None;
         loop {
-            let rows = self.volume.garbage(after.as_ref(), BATCH).await;
+            let rows = self.volume.garbage(until, after.as_ref(), BATCH).await;
             let rows = rows.map_err(UpkeepError::volume("looking for garbage"))?;
             let Some(last) = rows.last() else { return Ok(report) };
             after = Some(last.row.clone());
+            if !std::mem::replace(&mut writes_ended, true) {
+                self.blocks.writes_ended().await;
+            }
             failpoint!("gc.before-delete");
             let mut done = Vec::new();
             for row in rows {

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use blocks::{CurrentVersions, Placement, Protection, SealId};
+use blocks::{CloudId, CurrentVersions, Placement, Protection, SealId};
 use bytes::Bytes;
 use cache::BlockSnapshot;
-use ids::{BlockIndex, ObjectId, Version, VolumeId};
-use seal::{BlockIdentity, FileKey};
+use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
+use seal::{BlockIdentity, FileKey, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
 pub type VolumeFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -21,6 +21,15 @@ pub struct BlockVersion {
     pub placement: Arc<Placement>,
     /// Which sealing of it.
     pub seal: SealId,
+}
+
+impl BlockVersion {
+    /// The cloud of each fragment, and what the fragment is called there.
+    pub fn fragments(&self) -> impl Iterator<Item = (CloudId, String)> {
+        let names = self.key.name_key();
+        let clouds = self.placement.clouds().iter().zip(0..);
+        clouds.map(move |(&cloud, at)| (cloud, fragment_name(&names, &self.identity, at, self.seal)))
+    }
 }
 
 /// What to store of a dirty block.
@@ -103,6 +112,18 @@ pub struct GarbageRow {
     pub placement: Arc<Placement>,
 }
 
+impl GarbageRow {
+    /// The versions, each with everything that finds it.
+    pub fn into_versions(self) -> impl Iterator<Item = BlockVersion> {
+        let GarbageRow { versions, key, placement, .. } = self;
+        let version = move |(identity, seal)| {
+            let (key, placement) = (key.clone(), placement.clone());
+            BlockVersion { identity, key, placement, seal }
+        };
+        versions.into_iter().map(version)
+    }
+}
+
 /// A row of the repair queue.
 #[derive(Clone, Debug)]
 pub struct RepairRow {
@@ -123,7 +144,8 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     fn id(&self) -> VolumeId;
 
     /// What to store of these blocks, in their order, from one consistent view of the metadata. A block whose
-    /// metadata is damaged has an error of its own.
+    /// metadata is damaged has an error of its own. The versions are noted durably when this returns: what is stored of them
+    /// and not committed becomes garbage, whatever happens.
     async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Plans, VolumeFailure>;
 
     /// Makes written versions current and their dirty data clean, in one transaction, and waits until it is
@@ -131,8 +153,13 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// another version, their stored fragments are garbage, and what is still dirty of them is written back anew.
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure>;
 
-    /// Garbage that is due.
-    async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<GarbageRow>, VolumeFailure>;
+    /// Garbage that is due at `until`.
+    async fn garbage(
+        &self,
+        until: Timestamp,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<GarbageRow>, VolumeFailure>;
 
     /// The fragments of these rows are deleted.
     async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure>;

@@ -253,6 +253,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             return 0;
         }
         // Fixed before the metadata is looked at: what becomes clean in between shows in the metadata.
+        let writing = self.blocks.writing();
         let snapshots: Vec<_> =
             claimed.into_iter().filter_map(|dirty| Some((cache.snapshot(&dirty)?, dirty))).collect();
         let names: Vec<_> = snapshots.iter().map(|(_, dirty)| (dirty.file.object, dirty.block)).collect();
@@ -280,9 +281,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                     drive.ready.push(Ready { dirty, written, staged: None });
                 }
                 Ok(Plan::Store(new)) => {
-                    let parts = Arc::clone(self);
+                    let (parts, writing) = (Arc::clone(self), writing.clone());
                     drive.tasks.spawn(async move {
-                        match parts.store(&snapshot, new).await {
+                        let stored = parts.store(&snapshot, new).await;
+                        drop(writing);
+                        match stored {
                             Ok((content, staged)) => {
                                 let written = Written { snapshot, content };
                                 Event::Stored(Box::new(Ready { dirty, written, staged: Some(staged) }))

@@ -10,7 +10,7 @@ use meta::Scan;
 
 use crate::VolumeError;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
-use crate::row::{CHUNK_BLOCKS, Chunk, Inode, KeyRow, Origin, Share, ShareRow, Special};
+use crate::row::{AttemptRow, CHUNK_BLOCKS, Chunk, Inode, KeyRow, Origin, Share, ShareRow, Special};
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
 
@@ -50,6 +50,7 @@ impl Volume {
         check.shares().await?;
         check.orphans().await?;
         check.garbage().await?;
+        check.attempts().await?;
         check.tree();
         check.counters().await?;
         drop(still);
@@ -404,13 +405,50 @@ impl Check<'_> {
                     let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
                     let origin = Origin { object, block: version.block, version: version.version };
                     let held = self.inner.held_sealing(&mut *transaction, origin).await?;
-                    if held.is_some() {
+                    // The same number may have been used again after a crash.
+                    if held == Some((version.creator, version.seal)) {
                         self.find(
                             object,
                             format!(
                                 "version {} of block {} is held and is garbage",
                                 version.version, version.block
                             ),
+                        );
+                    }
+                }
+            }
+            range = more;
+        }
+        Ok(())
+    }
+
+    /// After the objects: what is on its way to the clouds belongs to a file, and is not current.
+    async fn attempts(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.all_attempts());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some((object, block)), Ok(row)) = (Keys::attempts_at(&key), AttemptRow::decode(&row))
+                else {
+                    self.find(None, "a note of what is on its way to the clouds is damaged");
+                    continue;
+                };
+                let file = self.nodes.get(&object);
+                if !file.is_some_and(|node| node.has_inode && node.kind == FileKind::Regular) {
+                    self.find(
+                        object,
+                        format!("block {block} is on its way to the clouds, and there is no such file"),
+                    );
+                }
+                for version in row.versions(block) {
+                    let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+                    let origin = Origin { object, block, version: version.version };
+                    let held = self.inner.held_sealing(&mut *transaction, origin).await?;
+                    if held == Some((version.creator, version.seal)) {
+                        let version = version.version;
+                        self.find(
+                            object,
+                            format!("version {version} of block {block} is held and not settled"),
                         );
                     }
                 }

@@ -1,13 +1,13 @@
 //! Block versions that nobody refers to any more, and their deletion after a delay (`K47`).
 
 use bytes::Bytes;
-use ids::ObjectId;
+use ids::{ObjectId, Timestamp};
 use meta::Scan;
 use seal::BlockIdentity;
 use upkeep::GarbageRow as Garbage;
 
 use crate::VolumeError;
-use crate::node::upkeep_transaction;
+use crate::node::{millis, upkeep_transaction};
 use crate::row::{GarbageRow, GarbageVersion, KeyRow, Origin};
 use crate::volume::{Inner, Volume};
 
@@ -15,10 +15,15 @@ use crate::volume::{Inner, Volume};
 const VERSIONS: usize = 2048;
 
 impl Volume {
-    /// Up to `limit` rows of garbage that are due, oldest first, behind the row `after`. What made them garbage is
+    /// Up to `limit` rows of garbage that are due at `until`, oldest first, behind the row `after`. What made them garbage is
     /// durable.
-    pub async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<Garbage>, VolumeError> {
-        self.garbage_until(Some(self.inner.node.now_millis()), after, limit).await
+    pub async fn garbage(
+        &self,
+        until: Timestamp,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<Garbage>, VolumeError> {
+        self.garbage_until(Some(millis(until)), after, limit).await
     }
 
     /// As [`Volume::garbage`], also what is not yet due.
@@ -81,19 +86,27 @@ pub(crate) fn behind(after: Option<&Bytes>) -> Bytes {
 
 impl Inner {
     /// Queues block versions of one file for deletion.
-    pub fn put_garbage(
+    pub async fn put_garbage(
         &self,
         transaction: &mut dyn meta::Transaction,
         object: ObjectId,
         policy: u32,
         key: &KeyRow,
         versions: Vec<GarbageVersion>,
-    ) {
-        let due = self.node.due();
+    ) -> Result<(), VolumeError> {
+        let mut due = self.node.due();
         for part in versions.chunks(VERSIONS) {
-            let place = self.keys.garbage(due, object, part[0].block, part[0].version);
+            // The same version may have become garbage just now under another seal.
+            let place = loop {
+                let place = self.keys.garbage(due, object, part[0].block, part[0].version);
+                if transaction.get(&place).await?.is_none() {
+                    break place;
+                }
+                due += 1;
+            };
             let row = GarbageRow { object, policy, key: key.clone(), versions: part.to_vec() };
             transaction.put(place, row.encode());
         }
+        Ok(())
     }
 }

@@ -20,6 +20,7 @@ const ORPHAN: u8 = 0x08;
 const GARBAGE: u8 = 0x09;
 const REPAIR: u8 = 0x0A;
 const SHARES: u8 = 0x0B;
+const ATTEMPTS: u8 = 0x0C;
 const OBJECT: u8 = 0x10;
 
 const INODE: u8 = 0x01;
@@ -47,6 +48,11 @@ pub(crate) fn next_slot() -> Bytes {
 
 pub(crate) fn volumes() -> KeyRange {
     KeyBuilder::new(VOLUME).prefix_range()
+}
+
+/// The attempts to store blocks, of all volumes.
+pub(crate) fn attempts_of_all() -> KeyRange {
+    KeyBuilder::new(ATTEMPTS).prefix_range()
 }
 
 /// Slot of a volume's row.
@@ -179,6 +185,31 @@ impl Keys {
         Some((object, reader.number()?))
     }
 
+    pub fn attempts(self, object: ObjectId, block: BlockIndex) -> Bytes {
+        self.table(ATTEMPTS).fixed(&object.to_bytes()).number(block.0).build()
+    }
+
+    /// Never stored: touched by whoever notes an attempt, read by whoever takes the file apart.
+    pub fn attempts_guard(self, object: ObjectId) -> Bytes {
+        self.table(ATTEMPTS).fixed(&object.to_bytes()).build()
+    }
+
+    pub fn attempts_of(self, object: ObjectId) -> KeyRange {
+        self.table(ATTEMPTS).fixed(&object.to_bytes()).prefix_range()
+    }
+
+    /// The attempts to store blocks of all files.
+    pub fn all_attempts(self) -> KeyRange {
+        self.table(ATTEMPTS).prefix_range()
+    }
+
+    /// Object and block in a key of [`Keys::attempts`].
+    pub fn attempts_at(key: &[u8]) -> Option<(ObjectId, BlockIndex)> {
+        let mut reader = KeyReader::new(key.get(5..)?);
+        let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
+        Some((object, BlockIndex(reader.number()?)))
+    }
+
     pub fn inode(self, object: ObjectId) -> Bytes {
         self.object(object, INODE).build()
     }
@@ -242,8 +273,8 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 9] {
-        [OBJECT, ORPHAN, GARBAGE, REPAIR, SHARES, USAGE, EPOCH, POLICY, VOLUME]
+    pub fn everything(self) -> [KeyRange; 10] {
+        [OBJECT, ORPHAN, GARBAGE, REPAIR, SHARES, ATTEMPTS, USAGE, EPOCH, POLICY, VOLUME]
             .map(|t| self.table(t).prefix_range())
     }
 
@@ -293,6 +324,11 @@ mod tests {
         assert_eq!(Keys::repair_of(&key), Some((object, BlockIndex(3), Version(4))));
         assert_eq!(Keys::shares_of(&keys.shares(object, BlockIndex(2048))), Some((object, 2)));
         assert_eq!(Keys::orphan_of(&keys.orphan(object)), Some(object));
+        let key = keys.attempts(object, BlockIndex(3));
+        assert_eq!(Keys::attempts_at(&key), Some((object, BlockIndex(3))));
+        for (start, end) in [keys.attempts_of(object), keys.all_attempts(), attempts_of_all()] {
+            assert!(start <= key && key < end);
+        }
         assert_eq!(Keys::policy_of(&keys.policy(6)), Some(6));
         let epoch = (AccessorSetId(1), KeyEpoch(2), GatewayId(3));
         assert_eq!(Keys::epoch_of(&keys.epoch(epoch.0, epoch.1, epoch.2)), Some(epoch));

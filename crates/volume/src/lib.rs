@@ -27,9 +27,10 @@
 //! burnt and its fragments are garbage. A cut inside a block always leaves dirty zeros behind it, so that whatever
 //! is on the way is overwritten once more.
 //!
-//! Version numbers of attempts that fail are burnt in memory, and the [`SealId`](blocks::SealId) of all sealings of
-//! one start of the node is random: no pair of version and seal id ever stands for two contents, and no late upload
-//! of a dead process meets a name that is in use.
+//! The version numbers of all attempts are noted before anything is stored, in one transaction for many blocks, and the
+//! [`SealId`](blocks::SealId) of all sealings of one start of the node is random: no pair of version and seal id ever stands for two
+//! contents, and no late upload of a dead process meets a name that is in use. The commit of a block, and whoever takes its file apart,
+//! turns what is noted and did not become current into garbage; a start does that with all that it finds (decision 14).
 //!
 //! A hole in the middle of a file is a cut as far as whole blocks go; the rest of it is dirty zeros. Whoever makes the first
 //! chunk of a range of the map touches `cut` as well: a cut that has looked for chunks must not miss it.
@@ -58,7 +59,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `01` store | | schema (3), gateway |
+//! | `01` store | | schema (4), gateway |
 //! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
 //! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
 //! | `04` slot counter | | 4 bytes, no format: the next slot |
@@ -69,6 +70,7 @@
 //! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, `creator << 1 \| other`; with *other* a seal id of 8 bytes, without it that of the version before |
 //! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
 //! | `0B` shares | slot, object, chunk 8 | policy, file key (as `10 .. 02`), then runs of versions that blocks have taken over from this chunk: index less the end of the run before (signed), `length - 1`, version less the one before (signed), creator, seal id (as in block maps), own 1, clones |
+//! | `0C` attempts | slot, object, block 8 | creator, seal id 8, version, how many more: numbers that write-backs of one start got and that are not settled; at most 1,024 |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -94,6 +96,7 @@
 
 #![deny(missing_docs)]
 
+mod attempts;
 mod byte_ranges;
 mod check;
 mod error;

@@ -1,14 +1,18 @@
 use bytes::Bytes;
 use ids::Timestamp;
-use meta::{MetaStore, Mode, Priority};
+use meta::{MetaStore, Mode, Priority, Scan};
 
 use crate::VolumeError;
 use crate::keys;
 use crate::row::BadRow;
 
+/// Rows that go at a time.
+const ROWS: usize = 1024;
+
 /// To be called when the rows of a store have been loaded from a dump. Objects that were made after the dump are gone,
 /// but their numbers may still be in handles of clients and must not come back (`K9`): numbers go on where no gateway can
-/// have been by now, at 65,536 objects for every second since 1970.
+/// have been by now, at 65,536 objects for every second since 1970. What was on its way to the clouds may have become current
+/// after the dump, and may be needed if a later one is loaded: nothing is known of it any more, and it stays there.
 pub async fn after_load(store: &dyn MetaStore, now: Timestamp) -> Result<(), VolumeError> {
     let mut transaction = store.begin(Mode::Optimistic).await?;
     let next = match transaction.get(&keys::next_object()).await? {
@@ -21,5 +25,15 @@ pub async fn after_load(store: &dyn MetaStore, now: Timestamp) -> Result<(), Vol
     let beyond = u128::try_from(now.seconds).unwrap_or(0) << 16;
     let next = next.max(beyond);
     transaction.put(keys::next_object(), Bytes::copy_from_slice(&next.to_be_bytes()));
-    Ok(transaction.commit(Priority::Client).await?.durable().await?)
+    transaction.commit(Priority::Client).await?.durable().await?;
+    let (start, end) = keys::attempts_of_all();
+    loop {
+        let mut transaction = store.begin(Mode::Optimistic).await?;
+        let rows = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: ROWS }).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.into_iter().for_each(|(key, _)| transaction.delete(key));
+        transaction.commit(Priority::Client).await?.durable().await?;
+    }
 }

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use bytes::Bytes;
-use ids::{BlockIndex, ObjectId, Version, VolumeId};
+use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
 use seal::BlockIdentity;
 use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plans, RepairRow, VolumeFailure, Written};
 
@@ -24,8 +24,13 @@ impl MaintainedVolume for Volume {
         Ok(Volume::commit_written(self, written).await?)
     }
 
-    async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<GarbageRow>, VolumeFailure> {
-        Ok(Volume::garbage(self, after, limit).await?)
+    async fn garbage(
+        &self,
+        until: Timestamp,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<GarbageRow>, VolumeFailure> {
+        Ok(Volume::garbage(self, until, after, limit).await?)
     }
 
     async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure> {

@@ -6,7 +6,7 @@ use blocks::{BlockStore, SealId};
 use bytes::Bytes;
 use cache::Cache;
 use environment::Environment;
-use ids::{GatewayId, ObjectId, ObjectNumber};
+use ids::{GatewayId, ObjectId, ObjectNumber, Timestamp};
 use meta::{MetaError, MetaStore, Priority};
 use parking_lot::Mutex;
 use seal::GatewayKeyPair;
@@ -67,15 +67,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Milliseconds since 1970.
-    pub fn now_millis(&self) -> u64 {
-        let now = self.environment.clock.wall();
-        u64::try_from(now.seconds).unwrap_or(0).saturating_mul(1000) + u64::from(now.nanos / 1_000_000)
-    }
-
     /// When what becomes garbage now is due for deletion (`K47`).
     pub fn due(&self) -> u64 {
-        self.now_millis().saturating_add(u64::try_from(self.gc_delay.as_millis()).unwrap_or(u64::MAX))
+        millis(self.environment.clock.wall())
+            .saturating_add(u64::try_from(self.gc_delay.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// An object number that was never used before, anywhere (`K9`).
@@ -109,6 +104,11 @@ impl Node {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn millis(time: Timestamp) -> u64 {
+    u64::try_from(time.seconds).unwrap_or(0).saturating_mul(1000) + u64::from(time.nanos / 1_000_000)
 }
 
 /// Takes a batch of numbers off the store's counter.

@@ -1,7 +1,5 @@
 //! Taking apart what has neither a name nor a reference.
 
-use std::ops::RangeInclusive;
-
 use bytes::Bytes;
 use cache::DataOp;
 use ids::{BlockIndex, ObjectId};
@@ -10,7 +8,7 @@ use meta::{Attachment, MetaError, Scan};
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
 use crate::node::upkeep_transaction;
-use crate::row::{CHUNK_BLOCKS, Chunk, GarbageVersion, Origin, Special};
+use crate::row::{CHUNK_BLOCKS, Chunk, Special};
 use crate::shares::{Released, ShareBook};
 use crate::usage::Amount;
 use crate::volume::{Inner, Volume};
@@ -61,11 +59,6 @@ pub(crate) fn orphan_was_held(row: &[u8]) -> bool {
     row != [1, 0]
 }
 
-/// Keys of [`Inner::attempts`].
-fn all_blocks(object: ObjectId) -> RangeInclusive<(ObjectId, BlockIndex)> {
-    (object, BlockIndex(0))..=(object, BlockIndex(u64::MAX))
-}
-
 impl Inner {
     /// Records that somebody holds an orphan: he came between the removal and its commit.
     pub async fn keep_orphan(&self, object: ObjectId) -> Result<(), VolumeError> {
@@ -91,13 +84,6 @@ impl Inner {
                 done => done?,
             };
             self.usage.add(freed);
-            // Only now: a transaction that is run again needs them again.
-            for object in &orphans[at..at + finished] {
-                let mut attempts = self.attempts.lock();
-                while let Some((&key, _)) = attempts.range(all_blocks(*object)).next() {
-                    attempts.remove(&key);
-                }
-            }
             at += finished;
         }
         Ok(orphans.len())
@@ -142,13 +128,13 @@ impl Inner {
             transaction.delete(self.keys.orphan(object));
             return Ok(true);
         }
+        let mut garbage = Vec::new();
         let (start, end) = self.keys.rows_of(object);
         let limit = *rows + 1;
         // A write-back that commits between here and this commit may bring a chunk that was not found.
         let guard = self.keys.cut(object);
         let found = transaction.scan(Scan { start: &start, end: &end, guard: Some(&guard), limit }).await?;
-        let whole = found.len() < limit;
-        let mut garbage = Vec::new();
+        let mut whole = found.len() < limit;
         let mut book = ShareBook::new(self);
         for (key, row) in found.iter().take(*rows) {
             match Keys::object_row(key) {
@@ -173,29 +159,18 @@ impl Inner {
         *rows -= found.len().min(*rows);
         transaction.touch(&guard);
         if whole {
-            // Also what was stored and not committed. An upload under way ends long before the delay does.
-            let (creator, seal) = (self.node.gateway, self.node.seal);
-            let attempts: Vec<_> = self
-                .attempts
-                .lock()
-                .range(all_blocks(object))
-                .map(|(&(_, block), &version)| (block, version))
-                .collect();
-            for (block, version) in attempts {
-                // One that was committed just now may have been taken over since.
-                if !book.is_shared(transaction, Origin { object, block, version }).await? {
-                    garbage.push(GarbageVersion { block, version, creator, seal });
-                }
-            }
+            // Also what was stored and not committed, or is just being stored: garbage is not deleted before uploads that
+            // were under way have ended.
+            whole = self.take_attempts(transaction, object, rows, &mut garbage).await?;
         }
-        book.finish(transaction);
+        book.finish(transaction).await?;
         if !garbage.is_empty() {
             let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
             let key = self.key_row(transaction, object).await?.ok_or_else(missing)?;
             let Special::File { policy, .. } = inode.special else {
                 return Err(VolumeError::Missing { what: format!("the policy of object {object}") });
             };
-            self.put_garbage(transaction, object, policy, &key, garbage);
+            self.put_garbage(transaction, object, policy, &key, garbage).await?;
         }
         if !whole {
             return Ok(false);

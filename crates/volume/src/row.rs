@@ -4,6 +4,7 @@
 //! length. Every row begins with the byte of its format.
 
 mod acl;
+mod attempt;
 mod block_map;
 mod inode;
 mod policy;
@@ -14,6 +15,7 @@ mod volume_record;
 use bytes::{BufMut, Bytes, BytesMut};
 use ids::{ObjectId, Timestamp};
 
+pub(crate) use attempt::{AttemptRow, MAX_ATTEMPTS};
 pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView, Origin, Sealed};
 pub(crate) use inode::{Inode, KeyRow, Special};
 pub use policy::Policy;
@@ -228,6 +230,7 @@ mod tests {
         again(row, Inode::decode, Inode::encode);
         again(row, KeyRow::decode, KeyRow::encode);
         again(row, GarbageRow::decode, GarbageRow::encode);
+        again(row, AttemptRow::decode, AttemptRow::encode);
         again(row, ShareRow::decode, ShareRow::encode);
         again(row, decode_policy, encode_policy);
         again(row, VolumeRecord::decode, VolumeRecord::encode);
@@ -327,6 +330,13 @@ mod tests {
             encode_policy(&Policy { placement, protection }),
             volume.encode(),
             StoreHeader { schema: 2, gateway: GatewayId(7) }.encode(),
+            AttemptRow {
+                creator: GatewayId(3),
+                seal: blocks::SealId(9),
+                first: Version(5),
+                last: Version(8),
+            }
+            .encode(),
         ]
     }
 

@@ -190,11 +190,12 @@ impl<'a> ShareBook<'a> {
     }
 
     /// Writes what has changed.
-    pub fn finish(mut self, transaction: &mut dyn meta::Transaction) {
+    pub async fn finish(mut self, transaction: &mut dyn meta::Transaction) -> Result<(), VolumeError> {
         self.write(transaction);
         for (object, Garbage { policy, key, versions }) in self.garbage {
-            self.volume.put_garbage(transaction, object, policy, &key, versions);
+            self.volume.put_garbage(transaction, object, policy, &key, versions).await?;
         }
+        Ok(())
     }
 
     fn write(&mut self, transaction: &mut dyn meta::Transaction) {

@@ -1,5 +1,6 @@
 //! Volumes over the real metadata store, journal and cache, with clouds in memory.
 
+mod attempts;
 mod blocks_and_versions;
 mod checks;
 mod clones;

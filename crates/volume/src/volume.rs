@@ -9,7 +9,7 @@ use cache::{FileKey, Scope, Sealing};
 use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode, OpenReference, Transaction};
 use ids::{BlockIndex, GatewayId, ObjectId, Version, VolumeId};
 use meta::{Committed, MetaError, Priority};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use seal::{AccessorSetId, BlockIdentity, EpochKey, KeyEpoch, unwrap_file_key};
 use tokio::sync::Notify;
 use upkeep::BlockVersion;
@@ -20,7 +20,7 @@ use crate::keys::Keys;
 use crate::node::{Node, RETRIES, upkeep_transaction};
 use crate::references::References;
 use crate::row::{
-    BlockEntry, Chunk, ChunkView, Inode, KeyRow, Origin, Policy, Tier, VolumeRecord, decode_policy,
+    BlockEntry, Chunk, ChunkView, Inode, KeyRow, Origin, Policy, Special, Tier, VolumeRecord, decode_policy,
 };
 use crate::transaction::VolumeTransaction;
 use crate::usage::{Amount, Usage};
@@ -44,9 +44,6 @@ pub(crate) struct Inner {
     pub epochs: HashMap<(AccessorSetId, KeyEpoch), EpochKey>,
     pub references: Arc<References>,
     pub usage: Usage,
-    /// The last version that was given to a write-back of a block and not committed. Such a number is not used again in
-    /// this start: a late upload of the first attempt could otherwise replace fragments of the second.
-    pub attempts: Mutex<BTreeMap<(ObjectId, BlockIndex), Version>>,
     /// A read has put something into the repair queue.
     pub repair_queued: Notify,
 }
@@ -124,6 +121,14 @@ pub(crate) struct FileRows {
     pub key: KeyRow,
 }
 
+impl FileRows {
+    /// Bytes of a block that the file has.
+    pub fn length_of(&self, block: BlockIndex) -> u64 {
+        let Special::File { shift, .. } = self.inode.special else { return 0 };
+        self.inode.attributes.size.saturating_sub(shift.start_of(block)).min(shift.bytes())
+    }
+}
+
 impl Inner {
     pub fn policy_of_new_files(&self) -> Arc<Policy> {
         let current = self.record.read().policy;
@@ -187,7 +192,7 @@ impl Inner {
         let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
         let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         let inode = self.inode(object, &row)?;
-        let crate::row::Special::File { policy: policy_id, .. } = inode.special else { return Ok(None) };
+        let Special::File { policy: policy_id, .. } = inode.special else { return Ok(None) };
         Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, key }))
     }
 

@@ -25,9 +25,9 @@ use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
-const SCHEMA: u32 = 3;
-/// The oldest one that is understood. A store of it has no shared blocks, and is one of today's from now on: its makers
-/// would take what is shared for garbage.
+const SCHEMA: u32 = 4;
+/// The oldest one that is understood. Its stores have no shared blocks, those of the next one no attempts to store blocks,
+/// and both are of today's from now on: their makers would take what is shared for garbage, and leave attempts alone.
 const OLDEST: u32 = 2;
 /// Rows looked at in one transaction.
 const ROWS: usize = 4096;
@@ -454,7 +454,6 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         epochs,
         references,
         usage: Usage::default(),
-        attempts: Mutex::default(),
         repair_queued: Notify::new(),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
@@ -463,6 +462,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         Some((amount, true)) => amount,
         _ => inner.count().await?,
     });
+    inner.abandon_attempts().await?;
     let volume = Volume { inner: Arc::new(inner) };
     // From now on the row is out of date until the volume is closed.
     volume.save_usage(false).await?;

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use cache::Sealing;
 use file_system::{FileKind, Name};
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
-use seal::fragment_name;
 
 use crate::VolumeError;
 use crate::repair::{decode_repair, fragments_of};
@@ -109,10 +108,7 @@ impl Inner {
             return Ok(Vec::new());
         }
         let version = self.stored_version(transaction, object, block, entry, file).await?;
-        let names = version.key.name_key();
-        let clouds = version.placement.clouds().iter().enumerate();
-        let name = |i| fragment_name(&names, &version.identity, i as u8, version.seal);
-        Ok(clouds.map(|(i, &cloud)| (cloud, name(i))).collect())
+        Ok(version.fragments().collect())
     }
 
     /// The object at a path, with the eyes of the superuser; links are not followed.

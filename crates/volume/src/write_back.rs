@@ -7,10 +7,10 @@ use bytes::Bytes;
 use cache::DataOp;
 use ids::{BlockIndex, BlockShift, ObjectId, Version};
 use meta::{Attachment, MetaError};
-use seal::BlockIdentity;
 use upkeep::{Base, BlockVersion, NewBlock, Plan, Written, WrittenAs};
 
 use crate::VolumeError;
+use crate::attempts::Candidate;
 use crate::node::upkeep_transaction;
 use crate::repair::{fragment_mask, repair_row};
 use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, GarbageVersion, Origin, Special};
@@ -19,8 +19,8 @@ use crate::volume::{FileRows, Inner, Volume};
 
 impl Volume {
     /// What to store of `blocks`, in their order. To be asked after the snapshots of the blocks were taken: then
-    /// the length covers all that is in them. Every call gives new version numbers; those of attempts that
-    /// fail are skipped. A damaged row is the error of those blocks alone that it belongs to.
+    /// the length covers all that is in them. Every call gives new version numbers, which are noted durably when it
+    /// returns; those of attempts that fail are skipped. A damaged row is the error of those blocks alone that it belongs to.
     pub async fn plan_write_back(
         &self,
         blocks: &[(ObjectId, BlockIndex)],
@@ -38,11 +38,26 @@ impl Volume {
             }
             Ok(found)
         });
-        let plans = blocks.iter().zip(found?).map(|(&(object, block), found)| match found? {
-            Some(found) => inner.plan(object, block, found),
-            None => Ok(Plan::Nothing),
-        });
-        Ok(plans.collect())
+        let (mut plans, mut wanted, mut bases) = (Vec::with_capacity(blocks.len()), Vec::new(), Vec::new());
+        for (at, (&(object, block), found)) in blocks.iter().zip(found?).enumerate() {
+            plans.push(match found {
+                Ok(Some(BlockRow { file, entry, base })) if file.length_of(block) > 0 => {
+                    wanted.push(Candidate { object, block, file, next: entry.next() });
+                    bases.push((at, base));
+                    Ok(Plan::Nothing)
+                }
+                other => other.map(|_| Plan::Nothing),
+            });
+        }
+        let begun = inner.begin_attempts(&wanted).await?;
+        for ((candidate, (at, base)), begun) in wanted.into_iter().zip(bases).zip(begun) {
+            plans[at] = match begun {
+                Ok(Some(version)) => inner.plan(candidate, version, base),
+                Ok(None) => Ok(Plan::Nothing),
+                Err(error) => Err(error),
+            };
+        }
+        Ok(plans)
     }
 
     /// Makes stored versions current, in one transaction: the block map, what they supersede and what is stale
@@ -68,18 +83,7 @@ impl Volume {
 
     async fn commit_part(&self, written: &[Written]) -> Result<Vec<bool>, VolumeError> {
         let inner = &self.inner;
-        let current: Result<Vec<bool>, VolumeError> =
-            upkeep_transaction!(inner.node, |transaction| inner.put_written(transaction, written).await);
-        let current = current?;
-        let mut attempts = inner.attempts.lock();
-        for Written { content, .. } in written {
-            if let WrittenAs::Version { identity: BlockIdentity { object, block, version, .. }, .. } = content
-                && attempts.get(&(*object, *block)) == Some(version)
-            {
-                attempts.remove(&(*object, *block));
-            }
-        }
-        Ok(current)
+        upkeep_transaction!(inner.node, |transaction| inner.put_written(transaction, written).await)
     }
 }
 
@@ -138,25 +142,14 @@ impl Inner {
 
     fn plan(
         &self,
-        object: ObjectId,
-        block: BlockIndex,
-        BlockRow { file, entry, base }: BlockRow,
+        Candidate { object, block, file, .. }: Candidate,
+        version: Version,
+        base: Base,
     ) -> Result<Plan, VolumeError> {
-        let Special::File { shift, .. } = file.inode.special else { return Ok(Plan::Nothing) };
-        let length = file.inode.attributes.size.saturating_sub(shift.start_of(block)).min(shift.bytes());
-        if length == 0 {
-            return Ok(Plan::Nothing);
-        }
-        let version = {
-            let mut attempts = self.attempts.lock();
-            let attempt = attempts.entry((object, block)).or_insert(Version::NONE);
-            *attempt = entry.next().max(attempt.next());
-            *attempt
-        };
         let new = BlockEntry { version, creator: self.node.gateway, ..BlockEntry::NONE };
         let BlockVersion { identity, key, placement, .. } = self.block_version(object, block, new, &file)?;
         let protection = file.policy.protection;
-        let seal = self.node.seal;
+        let (seal, length) = (self.node.seal, file.length_of(block));
         Ok(Plan::Store(NewBlock { identity, key, placement, seal, protection, length, base }))
     }
 
@@ -179,7 +172,7 @@ impl Inner {
             let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
             let rows = self.file_rows(&mut *beside, object).await?;
             let (Some(key), Some(rows)) = (self.key_row(transaction, object).await?, rows) else {
-                // Removed meanwhile; the reaper has put the attempts into the garbage.
+                // Removed meanwhile; the reaper has put what was stored into the garbage.
                 let forget = DataOp::Forget { file: self.file_key(object) };
                 transaction.attach(Attachment { descriptor: forget.encode(), payload: Bytes::new() });
                 continue;
@@ -194,9 +187,9 @@ impl Inner {
                 let first = BlockIndex(number * CHUNK_BLOCKS);
                 transaction.put(self.keys.chunk(object, first), chunk.encode());
             }
-            self.put_garbage(transaction, object, rows.policy_id, &key, change.garbage);
+            self.put_garbage(transaction, object, rows.policy_id, &key, change.garbage).await?;
         }
-        book.finish(transaction);
+        book.finish(transaction).await?;
         Ok(current)
     }
 
@@ -220,6 +213,8 @@ impl Inner {
         let WrittenAs::Version { identity, seal, missing, .. } = content else {
             // Dirty data beyond the end of the file: nobody will read it.
             if snapshot.is_current() {
+                let all = Version(u64::MAX);
+                change.garbage.extend(self.settle_attempts(transaction, object, block, all).await?);
                 transaction.attach(cleaned);
             }
             return Ok(snapshot.is_current());
@@ -236,17 +231,22 @@ impl Inner {
         let Some(chunk) = change.chunks.get_mut(&number) else { return Ok(false) };
         let place = block.0 % CHUNK_BLOCKS;
         let old = chunk.get(place);
-        if identity.version < old.next() {
-            // The number is used up; only a claim that was not exclusive can lead here.
+        let is_used_up = identity.version < old.next(); // only a claim that was not exclusive can lead here
+        // Attempts that failed may have left fragments behind.
+        let mut ended = self.settle_attempts(transaction, object, block, identity.version).await?;
+        let is_noted =
+            ended.last().is_some_and(|last| (last.version, last.seal) == (identity.version, *seal));
+        let becomes_current = is_noted && !is_used_up && snapshot.is_current();
+        if becomes_current {
+            ended.pop();
+        }
+        change.garbage.append(&mut ended);
+        if is_used_up || !is_noted {
+            // What is not noted is garbage already.
             return Ok(false);
         }
         let (creator, seal) = (identity.creator, *seal);
-        let version = GarbageVersion { block, version: identity.version, creator, seal };
-        // Attempts that failed may have left fragments behind.
-        let failed = old.next().0..identity.version.0;
-        change.garbage.extend(failed.map(|failed| GarbageVersion { version: Version(failed), ..version }));
-        if !snapshot.is_current() {
-            change.garbage.push(version);
+        if !becomes_current {
             chunk.set(place, BlockEntry { burnt: identity.version.0 - old.version.0, ..old });
             return Ok(false);
         }

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use cloud::{Connection, Direction, ErrorKind, PutMode};
 use seal::{BlockIdentity, FileKey};
 
@@ -27,8 +25,8 @@ pub enum Relocated {
 pub struct Relocation<'a> {
     /// Its number in the block.
     pub fragment: u8,
-    /// Where it is.
-    pub from: &'a Connection,
+    /// Where it is; `None` when there is no way to that cloud any more.
+    pub from: Option<&'a Connection>,
     /// Where it is to be.
     pub to: &'a Connection,
     /// Whether it may be deleted in the old cloud: only when that is proven to be another store than the new one.
@@ -39,7 +37,7 @@ impl BlockStore {
     /// Moves a fragment of a stored block version from one cloud to another: proves it, puts it, and only then deletes it.
     /// A copy that is there already is proved before the other one goes.
     ///
-    /// What either cloud gives back changed is reported as its own. `versions` is asked before.
+    /// What either cloud gives back changed is reported as its own. `versions` is asked before, and before anything is put.
     pub async fn relocate(
         &self,
         key: &FileKey,
@@ -56,7 +54,8 @@ impl BlockStore {
         let is_there = match to.head(&name).await {
             Ok(_) => {
                 // Most have been moved by an earlier pass; only for what is in both clouds the copy has to be fetched.
-                if !delete || from.head(&name).await.is_err() {
+                let Some(from) = from.filter(|_| delete) else { return Relocated::Moved { bytes: 0 } };
+                if from.head(&name).await.is_err() {
                     return Relocated::Moved { bytes: 0 };
                 }
                 match target.fetch_bytes(to, fragment).await {
@@ -73,6 +72,7 @@ impl BlockStore {
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Relocated::Failed(FragmentFault::Unreachable(error)),
         };
+        let Some(from) = from else { return Relocated::Lost(FragmentFault::NoSuchCloud) };
         let mut copied = 0;
         if !is_there {
             if from.health().is_sick(Direction::Read) && !from.health().admits(Direction::Read) {
@@ -86,6 +86,11 @@ impl BlockStore {
                 }
             };
             copied = bytes.len() as u64;
+            let _writing = self.writing();
+            if !versions.is_current(id, seal).await {
+                // It may be deleted by now, in both clouds.
+                return Relocated::Moved { bytes: 0 };
+            }
             if let Err(error) = to.put(&name, vec![bytes], PutMode::Overwrite).await {
                 return Relocated::Failed(FragmentFault::Unreachable(error));
             }
@@ -114,18 +119,5 @@ impl BlockStore {
             cloud.report_bad();
             self.accuse(target, fragment, cloud.name().clone(), what, Outcome::FoundByCheck);
         }
-    }
-
-    /// Returns when every write that began before with the clouds as they were has ended.
-    pub async fn writes_ended(&self) {
-        let before = std::mem::take(&mut *self.writing.lock());
-        while Arc::strong_count(&before) > 1 {
-            self.env.clock.sleep(std::time::Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Held by everybody who puts fragments; see [`BlockStore::writes_ended`].
-    pub(super) fn writing(&self) -> Arc<()> {
-        self.writing.lock().clone()
     }
 }

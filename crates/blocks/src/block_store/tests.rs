@@ -18,6 +18,7 @@ mod hedging;
 mod random;
 mod relocating;
 mod tampering;
+mod writing;
 
 const SEAL: SealId = SealId(1);
 const NONE: [u8; 0] = [];

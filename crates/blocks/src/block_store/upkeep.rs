@@ -39,6 +39,10 @@ impl BlockStore {
 
         failpoint!("repair.before-put");
         let _writing = self.writing();
+        if !versions.is_current(id, seal).await {
+            // What is put now might come after its deletion.
+            return Err(LoadError::Superseded { block: Box::new(*id) });
+        }
         let (target, good) = (&target, &good);
         let existing = fragments.iter().copied().filter(|fragment| usize::from(*fragment) < total);
         let puts = existing.map(|fragment| async move {

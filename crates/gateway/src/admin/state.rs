@@ -75,6 +75,7 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
             "clean_disk_bytes": cache.clean_disk,
             "repair_queue": repairs,
             "incidents": incidents,
+            "more_incidents": node.incidents.has_older(),
             "replication_lag": Value::Null,
             "nfs_clients": nfs.census.clients,
             "nfs_opens": nfs.census.opens,

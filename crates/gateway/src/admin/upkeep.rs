@@ -12,6 +12,7 @@ use super::progress::{Meter, sampled, streamed, wants_lines};
 use super::{Answer, Refusal};
 use crate::config::Span;
 use crate::node::{Node, Served};
+use crate::orphans::AT_ONCE;
 
 #[derive(Deserialize)]
 pub(super) struct FlushRequest {
@@ -118,6 +119,17 @@ pub(super) async fn scrub(
         })))
     };
     streamed(&headers, meter, clock.clone(), sampled(work, sample, clock)).await
+}
+
+/// Looks for objects in the clouds that nothing refers to.
+pub(super) async fn orphans(State(node): State<Arc<Node>>, headers: HeaderMap) -> Response {
+    let meter = Meter::new("objects");
+    let (clock, counted) = (node.environment.clock.clone(), meter.clone());
+    let work = async move {
+        let found = node.find_orphans(AT_ONCE, |objects| counted.progress(objects)).await;
+        Ok(Json(json!(found.map_err(Refusal::failed)?)))
+    };
+    streamed(&headers, meter, clock, work).await
 }
 
 /// Rewrites what is in the repair queue.

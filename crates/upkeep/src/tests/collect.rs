@@ -39,6 +39,24 @@ async fn garbage_that_a_cloud_does_not_delete_is_kept_in_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn garbage_that_is_just_being_stored_is_deleted_when_it_is_there() {
+    let world = World::new();
+    world.volume.write(object(1), 0, content(1, 0));
+    world.set_all(Side::Writes, &Fault::Delay(Duration::from_secs(3)));
+    // The file is taken apart between plan and upload, and the garbage is due at once.
+    *world.volume.meanwhile.lock() = Some(Box::new(|volume| volume.remove(object(1))));
+    let collect = async {
+        while world.volume.rows.lock().garbage.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        world.upkeep.garbage.once().await.unwrap()
+    };
+    let (_, report) = tokio::join!(world.write_all(), collect);
+    assert_eq!(report.versions, 1);
+    assert_eq!(world.objects(), [0; 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scrub_counts_what_it_finds_and_has_it_repaired() {
     let world = World::new();
     world.volume.write(object(1), 0, content(1, 9));

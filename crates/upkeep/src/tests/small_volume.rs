@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use blocks::{CurrentVersions, Placement, Protection, SealId};
 use bytes::Bytes;
 use cache::{Cache, DataOp};
-use ids::{BlockIndex, BlockShift, GatewayId, ObjectId, ObjectNumber, Version, VolumeId};
+use ids::{BlockIndex, BlockShift, GatewayId, ObjectId, ObjectNumber, Timestamp, Version, VolumeId};
 use journal::{JournalError, Lsn, PayloadRef};
 use meta::{CommitObserver, PublishedAttachment, ReplayedAttachment};
 use parking_lot::Mutex;
@@ -165,7 +165,15 @@ impl SmallVolume {
         let stored = file_rows.map.iter().enumerate().filter(|(_, entry)| !entry.hole && entry.version > 0);
         let versions = stored
             .map(|(at, entry)| (identity(object, BlockIndex(at as u64), entry.version), SealId(entry.seal)));
-        let versions = versions.collect();
+        let mut versions: Vec<_> = versions.collect();
+        // What was stored and not committed.
+        self.attempts.lock().retain(|(of, block), version| {
+            let stored = file_rows.map.get(block.0 as usize).map_or(0, |entry| entry.version);
+            if *of == object && *version > stored {
+                versions.push((identity(object, *block, *version), SealId(self.boot)));
+            }
+            *of != object
+        });
         rows.discard(object, versions);
         self.publish(&mut rows, DataOp::Forget { file: file(object) }, Bytes::new());
     }
@@ -275,6 +283,9 @@ impl MaintainedVolume for SmallVolume {
             committed.push(current);
             if let WrittenAs::Version { identity, seal, missing, .. } = content {
                 let old = rows.entry(object, block);
+                if !rows.files.contains_key(&object) {
+                    continue; // its attempts went with it
+                }
                 if !current {
                     rows.discard(object, vec![(*identity, *seal)]);
                     continue;
@@ -306,7 +317,12 @@ impl MaintainedVolume for SmallVolume {
         Ok(committed)
     }
 
-    async fn garbage(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<GarbageRow>, VolumeFailure> {
+    async fn garbage(
+        &self,
+        _until: Timestamp,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<GarbageRow>, VolumeFailure> {
         let rows = self.rows.lock();
         let due =
             rows.garbage.iter().filter(|(number, _)| after.is_none_or(|after| row_of(**number) > *after));

@@ -76,6 +76,27 @@ async fn every_kind_of_damage_is_found() {
     let found = damage(&node, |tx| tx.put(keys.inode(file.object), inode.encode())).await;
     assert!(found.contains("mode 644 beside an access control list of 640"), "{found}");
 
+    let (node, _, file) = tree().await;
+    let note = |seal, object: ObjectId| {
+        let (first, last) = (ids::Version(1), ids::Version(2));
+        let row = crate::row::AttemptRow { creator: ids::GatewayId(1), seal, first, last };
+        (keys.attempts(object, BlockIndex(0)), row.encode())
+    };
+    let seal = node.entry(file, 0).await.seal;
+    let (key, row) = note(seal, file.object);
+    let found = damage(&node, |tx| tx.put(key.clone(), row)).await;
+    assert!(found.contains("version 1 of block 0 is held and not settled"), "{found}");
+    let (_, row) = note(blocks::SealId(7), file.object);
+    let mut tx = node.store.begin(meta::Mode::Optimistic).await.unwrap();
+    tx.put(key.clone(), row);
+    let _ = tx.commit(Priority::Client).await.unwrap();
+    node.check().await; // the same number under another seal
+    let found = damage(&node, |tx| tx.put(key, Bytes::from_static(b"damaged"))).await;
+    assert!(found.contains("on its way to the clouds is damaged"), "{found}");
+    let (key, row) = note(seal, ObjectId { number: ObjectNumber(999_999), ..file.object });
+    let found = damage(&node, |tx| tx.put(key, row)).await;
+    assert!(found.contains("there is no such file"), "{found}");
+
     let (node, _, _) = tree().await;
     let counter = Bytes::copy_from_slice(&1_u128.to_be_bytes());
     let found = damage(&node, |tx| tx.put(crate::keys::next_object(), counter)).await;

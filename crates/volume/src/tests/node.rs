@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use ids::{BlockIndex, BlockShift, GatewayId};
 use journal::{Journal, JournalConfig};
 use meta::{LocalConfig, LocalStore, MetaStore};
 use seal::{KeyFile, NodeKey};
-use upkeep::{Upkeep, UpkeepConfig};
+use upkeep::{GarbageRow, Upkeep, UpkeepConfig};
 
 use crate::row::{BlockEntry, Policy};
 use crate::{NewVolume, Volume, Volumes, VolumesOptions};
@@ -168,6 +169,34 @@ impl Node {
     /// Objects in each cloud.
     pub fn stored(&self) -> Vec<usize> {
         self.site.clouds.iter().map(|cloud| cloud.inner().names().len()).collect()
+    }
+
+    /// Every object in the clouds is known, and all of every current block is there.
+    pub async fn check_clouds(&self) {
+        let mut current = BTreeSet::new();
+        let mut after = None;
+        loop {
+            let page = self.volume.stored_blocks(after, 99).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.identity);
+            current.extend(page.iter().flat_map(|version| version.fragments()));
+        }
+        let leaving = self.volume.all_garbage(None, usize::MAX).await.unwrap();
+        let unsettled = self.volume.unsettled(None, usize::MAX).await.unwrap();
+        let versions = leaving.into_iter().chain(unsettled).flat_map(GarbageRow::into_versions);
+        let passing: BTreeSet<_> =
+            versions.flat_map(|version| version.fragments().collect::<Vec<_>>()).collect();
+        let clouds = self.site.clouds.iter().zip(0..);
+        let there = clouds.flat_map(|(cloud, number)| {
+            let names = cloud.inner().names().into_iter();
+            names.map(move |name| (CloudId(number), name.to_string()))
+        });
+        let there: BTreeSet<_> = there.collect();
+        let lost: Vec<_> = current.difference(&there).collect();
+        assert!(lost.is_empty(), "missing in the clouds: {lost:?}");
+        let unknown: Vec<_> =
+            there.iter().filter(|at| !current.contains(at) && !passing.contains(at)).collect();
+        assert!(unknown.is_empty(), "nobody knows of {unknown:?}");
     }
 
     pub async fn check(&self) {

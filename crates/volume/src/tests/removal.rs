@@ -178,5 +178,6 @@ async fn a_file_removed_during_its_write_back_leaves_nothing_in_the_clouds() {
     assert_eq!(node.volume.reap_orphans(9).await.unwrap(), 1);
     let garbage = node.volume.all_garbage(None, 9).await.unwrap();
     assert_eq!(garbage.iter().map(|row| row.versions.len()).sum::<usize>(), 1);
-    assert!(node.volume.inner.attempts.lock().is_empty());
+    assert!(node.volume.unsettled(None, 9).await.unwrap().is_empty());
+    node.check().await;
 }

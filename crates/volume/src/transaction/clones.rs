@@ -263,7 +263,7 @@ impl VolumeTransaction {
             next = more;
         }
         self.put_chunk(clone.target, target);
-        book.finish(&mut *self.meta);
+        book.finish(&mut *self.meta).await?;
         Ok(())
     }
 

@@ -246,8 +246,8 @@ impl VolumeTransaction {
         }
         // Repairs of what was cut stay in their queue, which there may be more of than a transaction can hold; the next
         // pass over it drops those of versions that are not current.
-        volume.put_garbage(&mut *self.meta, object, policy, &key, garbage);
-        book.finish(&mut *self.meta);
+        volume.put_garbage(&mut *self.meta, object, policy, &key, garbage).await?;
+        book.finish(&mut *self.meta).await?;
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ impl Move {
 
     async fn relocate_to(&self, to: &Connection, delete: bool) -> Relocated {
         let World { store, key, placement, .. } = &self.world;
-        let relocation = Relocation { fragment: 0, from: &self.from, to, delete };
+        let relocation = Relocation { fragment: 0, from: Some(&self.from), to, delete };
         store.relocate(key, &identity(), SEAL, placement, relocation, &All(true)).await
     }
 
