@@ -33,6 +33,8 @@ pub(crate) struct BackChannel {
     /// Set as soon as CREATE_SESSION is answered.
     session: OnceLock<SessionId>,
     slots: Vec<Mutex<CallbackSlot>>,
+    /// What callbacks get before the session is known; `None`: they are executed.
+    early: Option<NfsStatus>,
 }
 
 /// Locked while a callback executes, so a repetition waits for the original.
@@ -57,7 +59,13 @@ pub(crate) fn back_channel_attributes() -> ChannelAttrs {
 impl BackChannel {
     pub fn new(callback: Arc<dyn Callback>) -> BackChannel {
         let slots = (0..SLOTS).map(|_| Mutex::default()).collect();
-        BackChannel { callback, session: OnceLock::new(), slots }
+        BackChannel { callback, session: OnceLock::new(), slots, early: None }
+    }
+
+    /// The same, but callbacks that come before the session is known are put off: its connection may still carry
+    /// callbacks of another one.
+    pub fn of_next_session(callback: Arc<dyn Callback>) -> BackChannel {
+        BackChannel { early: Some(NfsStatus::Delay), ..BackChannel::new(callback) }
     }
 
     pub fn begin(&self, session: SessionId) {
@@ -75,8 +83,10 @@ impl BackChannel {
         let Some(NfsCbArgOp::Sequence(sequence)) = request.ops.first() else {
             return refuse(NfsStatus::OpNotInSession);
         };
-        if self.session.get().is_some_and(|session| *session != sequence.session) {
-            return refuse(NfsStatus::BadSession);
+        match (self.session.get(), self.early) {
+            (Some(session), _) if *session != sequence.session => return refuse(NfsStatus::BadSession),
+            (None, Some(status)) => return refuse(status),
+            _ => {}
         }
         let Some(slot) = self.slots.get(sequence.slot as usize) else {
             return refuse(NfsStatus::BadSlot);

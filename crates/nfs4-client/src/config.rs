@@ -5,6 +5,8 @@ use nfs4::{ChannelAttrs, Verifier};
 use onc_rpc::tls::TlsClient;
 use onc_rpc::{AuthSys, Credential};
 
+use crate::wire::Manner;
+
 /// How a client presents itself, and what it asks of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -47,6 +49,10 @@ impl Config {
             timeout: Duration::from_secs(30),
             reclaim_complete: true,
         }
+    }
+
+    pub(crate) fn manner(&self) -> Manner<'_> {
+        Manner { minor_version: self.minor_version, credential: &self.credential, timeout: self.timeout }
     }
 
     pub(crate) fn fore_channel(&self) -> ChannelAttrs {

@@ -155,6 +155,55 @@ pub(crate) fn is_repeatable(operation: &NfsArgOp) -> bool {
     )
 }
 
+/// Whether the operation changes nothing that anybody could see, so that a compound of such operations may be repeated
+/// even when nobody knows whether it was executed: it reads, moves about, or opens and closes what no other compound
+/// knows of.
+pub fn only_reads(operation: &NfsArgOp) -> bool {
+    match operation {
+        NfsArgOp::Write(_) => false,
+        // An open that nobody learnt of does no harm: the repetition opens it once more, or closes it.
+        NfsArgOp::Open(open) => {
+            open.how == OpenHow::NoCreate && matches!(open.claim, OpenClaim::Null(_) | OpenClaim::FileHandle)
+        }
+        NfsArgOp::Close(close) => close.state_id == StateId::CURRENT,
+        operation => is_repeatable(operation),
+    }
+}
+
+/// Whether the operation only says what the next ones are about.
+pub(crate) fn only_moves(operation: &NfsArgOp) -> bool {
+    matches!(
+        operation,
+        NfsArgOp::Lookup(_)
+            | NfsArgOp::LookupParent
+            | NfsArgOp::PutFh(_)
+            | NfsArgOp::PutPubFh
+            | NfsArgOp::PutRootFh
+            | NfsArgOp::RestoreFh
+            | NfsArgOp::SaveFh
+    )
+}
+
+/// The open, lock or delegation that the operation is done under.
+pub(crate) fn state_id_of(operation: &NfsArgOp) -> Option<StateId> {
+    match operation {
+        NfsArgOp::Allocate(arguments) => Some(arguments.state_id),
+        NfsArgOp::Deallocate(arguments) => Some(arguments.state_id),
+        NfsArgOp::Lock(LockArgs { locker: Locker::New { open_state_id, .. }, .. }) => Some(*open_state_id),
+        NfsArgOp::Lock(LockArgs { locker: Locker::Existing { lock_state_id, .. }, .. }) => {
+            Some(*lock_state_id)
+        }
+        NfsArgOp::OpenDowngrade(arguments) => Some(arguments.state_id),
+        NfsArgOp::Read(arguments) => Some(arguments.state_id),
+        NfsArgOp::ReadPlus(arguments) => Some(arguments.state_id),
+        NfsArgOp::Seek(arguments) => Some(arguments.state_id),
+        NfsArgOp::SetAttr(arguments) => Some(arguments.state_id),
+        NfsArgOp::Unlock(arguments) => Some(arguments.lock_state_id),
+        NfsArgOp::Write(arguments) => Some(arguments.state_id),
+        _ => None,
+    }
+}
+
 fn with_mode(mode: u32) -> Fattr {
     AttributeValues { mode: Some(mode), ..AttributeValues::default() }.to_fattr()
 }

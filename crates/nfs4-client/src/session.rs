@@ -1,31 +1,22 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use nfs4::bits::{create_session, exchange_id};
+use nfs4::bits::create_session;
 use nfs4::{
-    AuthSysParms, CallbackSecParms, ChannelAttrs, ClientId, ClientOwner, CompoundRes, CreateSessionArgs,
-    CreateSessionOk, DestroyClientIdArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdOk, NfsArgOp,
-    NfsResOp, NfsStatus, OpCode, Outcome, OwnerName, ReclaimCompleteArgs, SequenceArgs, SessionId,
-    StateProtectArgs, Utf8String,
+    ChannelAttrs, ClientId, CompoundRes, CreateSessionArgs, CreateSessionOk, DestroyClientIdArgs,
+    DestroySessionArgs, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, ReclaimCompleteArgs, SequenceArgs,
+    SessionId,
 };
-use onc_rpc::{Credential, Limits, NoService, Peer, Procedure, Service};
+use onc_rpc::{Credential, NoService, Peer, Service};
 use tokio::sync::Mutex;
-use xdr::{Encode, Encoder};
 
 use crate::callback::{BackChannel, CALLBACK_PROGRAM, back_channel_attributes};
 use crate::slot::SlotTable;
+use crate::wire::{self, Manner};
 use crate::{Callback, ClientError, Config, Reply, Slot, operations};
-
-/// The one procedure that carries operations.
-const COMPOUND: Procedure =
-    Procedure { program: nfs4::PROGRAM, version: nfs4::VERSION, number: nfs4::PROCEDURE_COMPOUND };
 
 /// Of a message, what RPC headers and the operations around a READ or WRITE may take.
 const OVERHEAD_BYTES: u32 = 2048;
-
-/// Small values of a usual request, in bytes.
-const REQUEST_BYTES: usize = 512;
 
 /// A session on a TCP connection of its own. Cheap to clone; the connection closes with the last clone.
 #[derive(Clone)]
@@ -66,7 +57,7 @@ impl Session {
         callback: Option<Arc<dyn Callback>>,
     ) -> Result<Session, ClientError> {
         let (peer, back_channel) = open_connection(address, &config, callback.as_ref()).await?;
-        let known = identify(&peer, &config).await?;
+        let known = wire::identify(&peer, config.manner(), &config.owner, config.verifier).await?;
         let next_sequence = Mutex::new(known.sequence_id);
         let client = Arc::new(Client { config, callback, id: known.client, next_sequence });
         let session = Session::create_session(peer, back_channel, client).await?;
@@ -101,9 +92,9 @@ impl Session {
             fore_channel: client.config.fore_channel(),
             back_channel: back_channel_attributes(),
             callback_program: CALLBACK_PROGRAM,
-            callback_security: vec![callback_security(&client.config.credential)],
+            callback_security: vec![wire::callback_security(&client.config.credential)],
         };
-        let created = bare_call(&peer, &client.config, NfsArgOp::CreateSession(arguments)).await?;
+        let created = wire::alone(&peer, client.config.manner(), NfsArgOp::CreateSession(arguments)).await?;
         let NfsResOp::CreateSession(Outcome::Ok(CreateSessionOk { session, fore_channel, .. })) = created
         else {
             return Err(ClientError::UnexpectedResult { expected: OpCode::CreateSession });
@@ -171,7 +162,8 @@ impl Session {
     pub async fn destroy(self) -> Result<(), ClientError> {
         let session = self.connection.id;
         let destroy = NfsArgOp::DestroySession(DestroySessionArgs { session });
-        let result = bare_call(&self.connection.peer, &self.connection.client.config, destroy).await;
+        let result =
+            wire::alone(&self.connection.peer, self.connection.client.config.manner(), destroy).await;
         self.connection.peer.close();
         result.map(drop)
     }
@@ -181,9 +173,9 @@ impl Session {
         let (peer, client) = (self.connection.peer.clone(), self.connection.client.clone());
         let session = self.connection.id;
         let destroy = NfsArgOp::DestroySession(DestroySessionArgs { session });
-        bare_call(&peer, &client.config, destroy).await?;
+        wire::alone(&peer, client.config.manner(), destroy).await?;
         let destroy = NfsArgOp::DestroyClientId(DestroyClientIdArgs { client: client.id });
-        let result = bare_call(&peer, &client.config, destroy).await;
+        let result = wire::alone(&peer, client.config.manner(), destroy).await;
         peer.close();
         result.map(drop)
     }
@@ -219,8 +211,8 @@ impl Session {
         sequence: Option<SequenceArgs>,
         operations: &[NfsArgOp],
     ) -> Result<CompoundRes, ClientError> {
-        let config = &self.connection.client.config;
-        call(&self.connection.peer, config, &self.credential, sequence, operations).await
+        let manner = Manner { credential: &self.credential, ..self.connection.client.config.manner() };
+        wire::call(&self.connection.peer, manner, sequence, operations).await
     }
 }
 
@@ -234,83 +226,7 @@ async fn open_connection(
         Some(back_channel) => back_channel.clone(),
         None => Arc::new(NoService),
     };
-    let limits = Limits {
-        record_bytes: config.message_bytes as usize,
-        outgoing_calls: config.slots.max(1) as usize + 16,
-        ..Limits::default()
-    };
-    let peer = match &config.tls {
-        None => Peer::connect(address, service, limits).await?,
-        Some(tls) => Peer::connect_tls(address, service, limits, tls, nfs4::PROGRAM, nfs4::VERSION).await?,
-    };
+    let (tls, bytes, slots) = (config.tls.as_ref(), config.message_bytes, config.slots);
+    let peer = wire::connect(address, tls, service, bytes, slots).await?;
     Ok((peer, back_channel))
-}
-
-async fn identify(peer: &Peer, config: &Config) -> Result<ExchangeIdOk, ClientError> {
-    let owner_id = OwnerName::new(config.owner.clone()).map_err(|_| ClientError::OwnerTooLong)?;
-    let arguments = ExchangeIdArgs {
-        client_owner: ClientOwner { verifier: config.verifier, owner_id },
-        flags: exchange_id::USE_NON_PNFS,
-        state_protect: StateProtectArgs::None,
-        implementation: None,
-    };
-    match bare_call(peer, config, NfsArgOp::ExchangeId(arguments)).await? {
-        NfsResOp::ExchangeId(Outcome::Ok(known)) => Ok(known),
-        _ => Err(ClientError::UnexpectedResult { expected: OpCode::ExchangeId }),
-    }
-}
-
-/// How the server may present itself in callbacks: as the client does, or as nobody.
-fn callback_security(credential: &Credential) -> CallbackSecParms {
-    match credential {
-        Credential::Sys(sys) => CallbackSecParms::Sys(AuthSysParms {
-            stamp: sys.stamp,
-            machine_name: sys.machine.clone(),
-            uid: sys.uid,
-            gid: sys.gid,
-            gids: sys.gids.clone(),
-        }),
-        _ => CallbackSecParms::None,
-    }
-}
-
-/// Executes one operation outside of a session, successfully.
-async fn bare_call(peer: &Peer, config: &Config, operation: NfsArgOp) -> Result<NfsResOp, ClientError> {
-    let expected = operation.op_code();
-    let mut reply = call(peer, config, &config.credential, None, &[operation]).await?;
-    match reply.results.pop() {
-        Some(result) if reply.status.is_ok() && result.op_code() == expected => Ok(result),
-        Some(result) if !reply.status.is_ok() => {
-            Err(ClientError::Operation { operation: result.op_code(), index: 0, status: reply.status })
-        }
-        None if !reply.status.is_ok() => Err(ClientError::Refused { status: reply.status }),
-        _ => Err(ClientError::UnexpectedResult { expected }),
-    }
-}
-
-async fn call(
-    peer: &Peer,
-    config: &Config,
-    credential: &Credential,
-    sequence: Option<SequenceArgs>,
-    operations: &[NfsArgOp],
-) -> Result<CompoundRes, ClientError> {
-    let request = encode(config.minor_version, sequence, operations);
-    let reply = peer.call(COMPOUND, credential, request, config.timeout).await?;
-    Ok(xdr::from_bytes(reply)?)
-}
-
-/// A `COMPOUND4args` without a tag, from borrowed operations.
-fn encode(minor_version: u32, sequence: Option<SequenceArgs>, operations: &[NfsArgOp]) -> Vec<Bytes> {
-    let mut out = Encoder::with_capacity(REQUEST_BYTES);
-    Utf8String::default().encode(&mut out);
-    out.put_u32(minor_version);
-    out.put_length(operations.len() + usize::from(sequence.is_some()));
-    if let Some(sequence) = sequence {
-        NfsArgOp::Sequence(sequence).encode(&mut out);
-    }
-    for operation in operations {
-        operation.encode(&mut out);
-    }
-    out.into_segments()
 }

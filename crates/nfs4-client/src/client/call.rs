@@ -1,0 +1,139 @@
+//! A compound, from one session to the next if need be.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use nfs4::{NfsArgOp, NfsStatus};
+
+use super::Client;
+use super::exchange::{DELAYS, Exchanged, Request, exchange};
+use super::in_flight::{Courier, InFlight};
+use super::revocation::is_revoked;
+use crate::operations::{only_moves, only_reads, state_id_of};
+use crate::{ClientError, Reply, wire};
+
+/// How many sessions may end under one compound before it is taken for the cause.
+const LOSSES: u32 = 8;
+
+/// What is sent: made anew for each session, as state ids differ.
+pub(super) trait Build<'a>: Fn() -> Result<Cow<'a, [NfsArgOp]>, ClientError> + Send + Sync {}
+
+impl<'a, F: Fn() -> Result<Cow<'a, [NfsArgOp]>, ClientError> + Send + Sync> Build<'a> for F {}
+
+impl Client {
+    /// Executes a compound within the client's patience. The instance of the client that it was executed in comes with
+    /// the reply.
+    pub(super) async fn call<'a>(&self, build: impl Build<'a>) -> Result<(Reply, u64), ClientError> {
+        let courier = Arc::new(Courier::default());
+        let shared = &self.shared;
+        let attempts = async {
+            tokio::select! {
+                biased;
+                () = shared.stop.cancelled() => Err(ClientError::Closed),
+                result = self.attempt(&build, &courier) => result,
+            }
+        };
+        let result = match tokio::time::timeout(shared.options.patience, attempts).await {
+            Ok(result) => result,
+            Err(_) => Err(shared.unreachable()),
+        };
+        match result {
+            Err(ClientError::Closed | ClientError::Unreachable { .. }) if courier.is_doubtful() => {
+                Err(ClientError::Unknown)
+            }
+            result => result,
+        }
+    }
+
+    async fn attempt<'a>(
+        &self,
+        build: &impl Build<'a>,
+        courier: &Arc<Courier>,
+    ) -> Result<(Reply, u64), ClientError> {
+        let shared = &self.shared;
+        let mut back_off = None;
+        let (mut delays, mut losses) = (0, 0);
+        loop {
+            let session = shared.session().await?;
+            let slot = tokio::select! {
+                biased;
+                () = session.lost.cancelled() => {
+                    // Whoever found that out has begun the recovery, or is about to.
+                    shared.lose(&session, false);
+                    continue;
+                }
+                slot = session.slots.take() => slot,
+            };
+            // After the session was chosen: its state ids, or newer ones with which the server refuses the session.
+            let operations = build()?;
+            let repeatable = operations.iter().all(only_reads);
+            courier.set_changes(!repeatable);
+            let body = wire::encode(session.minor_version, Some(slot.arguments(!repeatable)), &operations);
+            let request = Request {
+                credential: self.credential.clone(),
+                body,
+                operations: operations.len(),
+                counters: [Some(shared.counters.clone()), self.counters.clone()],
+            };
+            if let Some(status) = shared.limits.refuses(operations.len(), request.bytes()) {
+                return Err(ClientError::TooLarge { status });
+            }
+            let exchange = exchange(shared.clone(), session.clone(), slot, request, courier.clone());
+            let exchanged = InFlight::new(exchange, courier.clone(), shared.runtime.clone()).await;
+            match exchanged {
+                Exchanged::Answer(reply) => {
+                    courier.set_sent(false);
+                    if delays < DELAYS && is_put_off(&reply, &operations) {
+                        delays += 1;
+                        self.count_delay();
+                        back_off.get_or_insert_with(|| shared.back_off()).wait().await;
+                        continue;
+                    }
+                    self.notice_revocation(&reply, &operations);
+                    return Ok((reply, session.instance));
+                }
+                Exchanged::Forgotten | Exchanged::Lost { doubtful: true }
+                    if !repeatable || losses == LOSSES =>
+                {
+                    return Err(ClientError::Unknown);
+                }
+                Exchanged::Forgotten | Exchanged::Lost { .. } | Exchanged::NoSlot | Exchanged::Abandoned => {
+                    courier.set_sent(false);
+                    losses += 1;
+                }
+                Exchanged::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    fn count_delay(&self) {
+        self.shared.counters.delays.add(1);
+        if let Some(counters) = &self.counters {
+            counters.delays.add(1);
+        }
+    }
+
+    /// An operation found that its state id is no longer good.
+    fn notice_revocation(&self, reply: &Reply, operations: &[NfsArgOp]) {
+        if !is_revoked(reply.status) {
+            return;
+        }
+        let failed = reply.results.len().checked_sub(1).and_then(|index| operations.get(index));
+        if let Some(state_id) = failed.and_then(state_id_of)
+            && !state_id.is_special()
+        {
+            self.shared.holdings.lose_state(&state_id, reply.status);
+        }
+    }
+}
+
+/// Whether the server asks to come again later before anything was done.
+fn is_put_off(reply: &Reply, operations: &[NfsArgOp]) -> bool {
+    matches!(reply.status, NfsStatus::Delay | NfsStatus::Grace)
+        && reply.results.len() <= operations.len()
+        && reply
+            .results
+            .len()
+            .checked_sub(1)
+            .is_some_and(|failed| operations[..failed].iter().all(only_moves))
+}

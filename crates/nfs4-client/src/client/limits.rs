@@ -1,0 +1,214 @@
+use nfs4::{ChannelAttrs, NfsStatus};
+use parking_lot::Mutex;
+
+/// Of a message, what RPC headers and SEQUENCE may take: a header with a credential and a verifier of 400 bytes each
+/// would take 1,000, those of AUTH_SYS with 16 groups take 400.
+const HEADER_BYTES: u32 = 1024;
+
+/// However little a server seems to take, compounds are not made smaller than this, as long as it has granted more.
+const FLOOR: Limits = Limits {
+    operations: 8,
+    request_bytes: 64 << 10,
+    response_bytes: 64 << 10,
+    cached_response_bytes: 4 << 10,
+    slots: 1,
+};
+
+/// What the server takes in one compound and at once. Headers and SEQUENCE are subtracted already.
+///
+/// At first it is what the server granted; it shrinks when the server refuses what it had granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Operations of a compound.
+    pub operations: u32,
+    /// Bytes of the operations.
+    pub request_bytes: u32,
+    /// Bytes of the results.
+    pub response_bytes: u32,
+    /// Bytes of the results of a compound that changes something.
+    pub cached_response_bytes: u32,
+    /// Compounds at once.
+    pub slots: u32,
+}
+
+impl Limits {
+    fn granted(channel: &ChannelAttrs, slots: u32) -> Limits {
+        Limits {
+            operations: channel.max_operations.saturating_sub(1).max(1),
+            request_bytes: channel.max_request_size.saturating_sub(HEADER_BYTES),
+            response_bytes: channel.max_response_size.saturating_sub(HEADER_BYTES),
+            cached_response_bytes: channel
+                .max_response_size_cached
+                .min(channel.max_response_size)
+                .saturating_sub(HEADER_BYTES),
+            slots,
+        }
+    }
+
+    fn least(self, other: Limits) -> Limits {
+        Limits {
+            operations: self.operations.min(other.operations),
+            request_bytes: self.request_bytes.min(other.request_bytes),
+            response_bytes: self.response_bytes.min(other.response_bytes),
+            cached_response_bytes: self.cached_response_bytes.min(other.cached_response_bytes),
+            slots: self.slots.min(other.slots),
+        }
+    }
+}
+
+/// How large a compound was that the server did not take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Operations sent, or done before the one that was refused.
+    pub operations: u32,
+    /// Bytes of the operations sent.
+    pub request_bytes: u32,
+    /// Bytes of the reply that said so.
+    pub response_bytes: u32,
+    /// Whether operations were done before the refusal.
+    pub begun: bool,
+}
+
+/// The granted limits and what was learnt since. What was learnt outlives the session.
+pub(super) struct LimitTable {
+    state: Mutex<State>,
+}
+
+struct State {
+    granted: Limits,
+    learnt: Limits,
+}
+
+impl LimitTable {
+    pub fn new() -> LimitTable {
+        let all = Limits {
+            operations: u32::MAX,
+            request_bytes: u32::MAX,
+            response_bytes: u32::MAX,
+            cached_response_bytes: u32::MAX,
+            slots: u32::MAX,
+        };
+        LimitTable { state: Mutex::new(State { granted: all, learnt: all }) }
+    }
+
+    /// A session was made.
+    pub fn grant(&self, channel: &ChannelAttrs, slots: u32) {
+        let mut state = self.state.lock();
+        state.granted = Limits::granted(channel, slots);
+        state.learnt = state.learnt.least(Limits { slots, ..state.granted });
+    }
+
+    pub fn get(&self) -> Limits {
+        let state = self.state.lock();
+        state.learnt.least(state.granted)
+    }
+
+    /// Why the server would refuse a compound of this size, by what it granted.
+    pub fn refuses(&self, operations: usize, request_bytes: usize) -> Option<NfsStatus> {
+        let granted = self.state.lock().granted;
+        if operations > granted.operations as usize {
+            Some(NfsStatus::TooManyOps)
+        } else if request_bytes > granted.request_bytes as usize {
+            Some(NfsStatus::ReqTooBig)
+        } else {
+            None
+        }
+    }
+
+    /// The server refused a compound of this size with this status. What it refuses rightly teaches nothing.
+    pub fn learn(&self, status: NfsStatus, size: Size) {
+        let mut state = self.state.lock();
+        let present = state.learnt.least(state.granted);
+        let floor = FLOOR.least(state.granted);
+        let learnt = &mut state.learnt;
+        match status {
+            NfsStatus::TooManyOps | NfsStatus::Resource if size.operations <= present.operations => {
+                // As many as were done can be done.
+                let taken = if size.begun { size.operations } else { size.operations / 2 };
+                learnt.operations = taken.max(floor.operations);
+            }
+            NfsStatus::ReqTooBig if size.request_bytes <= present.request_bytes => {
+                learnt.request_bytes = (size.request_bytes / 2).max(floor.request_bytes);
+            }
+            // A reply that was nearly as large as allowed was refused rightly.
+            NfsStatus::RepTooBig if size.response_bytes <= present.response_bytes / 2 || !size.begun => {
+                learnt.response_bytes = (present.response_bytes / 2).max(floor.response_bytes);
+            }
+            NfsStatus::RepTooBigToCache
+                if size.response_bytes <= present.cached_response_bytes / 2 || !size.begun =>
+            {
+                learnt.cached_response_bytes =
+                    (present.cached_response_bytes / 2).max(floor.cached_response_bytes);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the status says that a compound, or its reply, is too large for the server.
+pub(super) fn is_about_size(status: NfsStatus) -> bool {
+    matches!(
+        status,
+        NfsStatus::TooManyOps
+            | NfsStatus::Resource
+            | NfsStatus::ReqTooBig
+            | NfsStatus::RepTooBig
+            | NfsStatus::RepTooBigToCache
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted() -> LimitTable {
+        let table = LimitTable::new();
+        let channel = ChannelAttrs {
+            header_pad_size: 0,
+            max_request_size: 1 << 20,
+            max_response_size: 1 << 20,
+            max_response_size_cached: 64 << 10,
+            max_operations: 101,
+            max_requests: 4,
+            rdma_ird: None,
+        };
+        table.grant(&channel, 4);
+        table
+    }
+
+    fn size(operations: u32, request_bytes: u32) -> Size {
+        Size { operations, request_bytes, response_bytes: 100, begun: false }
+    }
+
+    #[test]
+    fn what_is_refused_is_halved_down_to_a_floor() {
+        let table = granted();
+        assert_eq!(table.get().operations, 100);
+        table.learn(NfsStatus::TooManyOps, size(60, 100));
+        assert_eq!(table.get().operations, 30);
+        table.learn(NfsStatus::Resource, size(60, 100));
+        assert_eq!(table.get().operations, 30, "more than the limit teaches nothing");
+        for _ in 0..9 {
+            table.learn(NfsStatus::Resource, size(table.get().operations, 100));
+        }
+        assert_eq!(table.get().operations, FLOOR.operations);
+        table.learn(NfsStatus::ReqTooBig, size(1, 900 << 10));
+        assert_eq!(table.get().request_bytes, 450 << 10);
+        let before = table.get().response_bytes;
+        table.learn(NfsStatus::RepTooBig, size(1, 100));
+        assert_eq!(table.get().response_bytes, before / 2);
+        let full = Size { response_bytes: before / 2, begun: true, ..size(1, 100) };
+        table.learn(NfsStatus::RepTooBig, full);
+        assert_eq!(table.get().response_bytes, before / 2, "it was full");
+    }
+
+    #[test]
+    fn as_many_operations_as_were_done_can_be_done() {
+        let table = granted();
+        table.learn(NfsStatus::Resource, Size { begun: true, ..size(49, 100) });
+        assert_eq!(table.get().operations, 49);
+        assert_eq!(table.refuses(100, 1000), None, "what is granted may be tried");
+        assert_eq!(table.refuses(101, 1000), Some(NfsStatus::TooManyOps));
+        assert_eq!(table.refuses(1, 1 << 20), Some(NfsStatus::ReqTooBig));
+    }
+}

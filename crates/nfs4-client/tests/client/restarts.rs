@@ -1,0 +1,188 @@
+//! The server comes back, and with it all that was open (RFC 8881 §8.4.2).
+
+use bytes::Bytes;
+use nfs4::bits::share_access;
+use nfs4::{LockType, NfsArgOp, NfsResOp, NfsStatus, OpenDelegation, Outcome, StableHow, StateId};
+use nfs4_client::operations::{owner, put_handle, read, unchecked, write};
+use nfs4_client::{Client, ClientError, OpenState};
+use onc_rpc::{AuthSys, Credential};
+
+use crate::proxy::Direction;
+use crate::world::{World, home, make_directory, until};
+
+const BOTH: u32 = share_access::BOTH | share_access::WANT_NO_DELEG;
+
+async fn read_all(client: &Client, open: &OpenState) -> Result<Bytes, ClientError> {
+    let build = || Ok(vec![put_handle(open.handle()), read(open.state_id()?, 0, 100)]);
+    match client.compound_with(build).await?.into_results()?.pop() {
+        Some(NfsResOp::Read(Outcome::Ok(read))) => Ok(read.data.into_bytes()),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn write_all(client: &Client, open: &OpenState, data: &'static [u8]) -> Result<(), ClientError> {
+    let build = || {
+        let write = write(open.state_id()?, 0, StableHow::FileSync, Bytes::from_static(data));
+        Ok(vec![put_handle(open.handle()), write])
+    };
+    client.compound_with(build).await?.into_results().map(drop)
+}
+
+#[tokio::test]
+async fn opens_and_locks_survive_restarts_one_after_the_other() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let mut opens = Vec::new();
+    for number in 0..100 {
+        let name = format!("{number}");
+        opens.push(client.open_file(&home, name, BOTH, unchecked(0o600), owner("o")).await.unwrap());
+    }
+    write_all(&client, &opens[7], b"data").await.unwrap();
+    let (one, other) = (owner("one"), owner("other"));
+    for range in 0..70 {
+        client.lock(&opens[7], &one, LockType::Write, range * 10, 4).await.unwrap();
+    }
+    client.lock(&opens[7], &other, LockType::Read, 5, 2).await.unwrap();
+    client.unlock(&opens[7], &one, 12, 1).await.unwrap();
+    let somebody = client.with_credential(Credential::Sys(AuthSys::new(4711, 4711)));
+    let own = somebody.open_file(&home, "own", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+
+    for restart in 1..=2 {
+        let before = opens[7].state_id().unwrap();
+        world.restart().await;
+        assert_eq!(read_all(&client, &opens[7]).await.unwrap(), b"data"[..]);
+        assert_ne!(opens[7].state_id().unwrap(), before);
+        assert_eq!(client.statistics().recoveries, restart);
+        for open in &opens {
+            read_all(&client, open).await.unwrap();
+        }
+        write_all(&somebody, &own, b"own").await.unwrap();
+    }
+
+    let stranger = world.client().await;
+    let file = stranger.open_file(&home, "7", BOTH, unchecked(0o600), owner("s")).await.unwrap();
+    let status = |result: Result<(), ClientError>| result.err().and_then(|error| error.status());
+    for (offset, expected) in [(690, Some(NfsStatus::Denied)), (12, None), (5, Some(NfsStatus::Denied))] {
+        let lock = stranger.lock(&file, &owner("s"), LockType::Write, offset, 1).await;
+        assert_eq!(status(lock), expected, "{offset}");
+    }
+    for open in &opens {
+        client.close_file(open).await.unwrap();
+    }
+    stranger.lock(&file, &owner("s"), LockType::Write, 0, u64::MAX).await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_whose_answer_the_restart_swallowed_is_unknown_and_a_read_is_repeated() {
+    for is_executed in [false, true] {
+        let mut world = World::new().await;
+        let client = world.client().await;
+        let home = home(&client).await;
+        // The server gets part of the request, or all of it.
+        let (direction, bytes) =
+            if is_executed { (Direction::Replies, 0) } else { (Direction::Requests, 20) };
+        world.proxy.cut_for_good(direction, bytes);
+        let (made, ()) = tokio::join!(make_directory(&client, &home, "d"), async {
+            world.proxy.cuts(1).await;
+            world.restart().await;
+        });
+        assert!(matches!(made, Err(ClientError::Unknown)), "{made:?}");
+        let again = make_directory(&client, &home, "d").await;
+        let status = again.err().and_then(|error| error.status());
+        assert_eq!(status, is_executed.then_some(NfsStatus::Exist));
+
+        world.proxy.cut_for_good(direction, bytes);
+        let request = [put_handle(&home), NfsArgOp::GetFh];
+        let (found, ()) = tokio::join!(client.compound(&request), async {
+            world.proxy.cuts(2).await;
+            world.restart().await;
+        });
+        assert_eq!(found.unwrap().status, NfsStatus::Ok);
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_was_not_sent_before_the_restart_is_done_after_it() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    world.stop().await;
+    until(|| client.connections() == 0).await;
+    let (made, ()) = tokio::join!(make_directory(&client, &home, "d"), async {
+        tokio::task::yield_now().await;
+        world.start().await;
+    });
+    made.unwrap();
+}
+
+#[tokio::test]
+async fn a_delegation_comes_back_even_after_its_open_is_closed() {
+    struct Deaf;
+
+    #[async_trait::async_trait]
+    impl nfs4_client::Callback for Deaf {
+        async fn call(&self, operation: nfs4::NfsCbArgOp) -> nfs4::NfsCbResOp {
+            nfs4::NfsCbResOp::failure(operation.op_code(), NfsStatus::NotSupp)
+        }
+    }
+
+    let mut world = World::new().await;
+    let client = world.connect_with(world.options(), std::sync::Arc::new(Deaf)).await;
+    let home = home(&client).await;
+    let file = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    write_all(&client, &file, b"data").await.unwrap();
+    client.close_file(&file).await.unwrap();
+    let access = share_access::READ | share_access::WANT_READ_DELEG;
+    let open = client.open_handle(file.handle(), access, owner("o")).await.unwrap();
+    let delegated = |open: &OpenState| matches!(open.delegation(), OpenDelegation::Read(_));
+    assert!(delegated(&open), "{:?}", open.delegation());
+    for is_closed in [false, true] {
+        if is_closed {
+            client.close_file(&open).await.unwrap();
+        }
+        let before = open.state_id().unwrap();
+        world.restart().await;
+        assert_eq!(read_all(&client, &open).await.unwrap(), b"data"[..]);
+        assert!(delegated(&open), "{is_closed}");
+        assert_ne!(open.state_id().unwrap(), before);
+    }
+    client.return_delegation(&open).await.unwrap();
+    assert!(matches!(open.state_id(), Err(ClientError::OpenLost { .. })));
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_give_back_must_be_opened_again() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    // Gone without a trace, so that nothing can be reclaimed.
+    world.server().evict(client.client_id().unwrap()).await.unwrap();
+    let lost = read_all(&client, &open).await;
+    assert!(matches!(lost, Err(ClientError::OpenLost { .. })), "{lost:?}");
+    client.close_file(&open).await.unwrap();
+    let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    assert_eq!(read_all(&client, &open).await.unwrap(), b""[..]);
+    world.restart().await;
+    read_all(&client, &open).await.unwrap();
+    let stale = [put_handle(open.handle()), read(StateId { seqid: 1, other: [9; 12] }, 0, 1)];
+    assert_eq!(client.compound(&stale).await.unwrap().status, NfsStatus::BadStateId);
+    assert!(open.lost().is_none(), "that was none of ours");
+}
+
+#[tokio::test]
+async fn an_open_is_upgraded_where_it_is() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let access = share_access::READ | share_access::WANT_NO_DELEG;
+    let open = client.open_file(&home, "f", access, unchecked(0o600), owner("o")).await.unwrap();
+    let refused = write_all(&client, &open, b"x").await.unwrap_err();
+    assert_eq!(refused.status(), Some(NfsStatus::OpenMode));
+    client.upgrade(&open, BOTH).await.unwrap();
+    assert_eq!(open.access(), share_access::BOTH);
+    write_all(&client, &open, b"x").await.unwrap();
+}
