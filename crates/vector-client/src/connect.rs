@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use environment::Environment;
+
+use crate::nfs::Nfs;
+use crate::{Client, Error};
+
+/// Bytes of data in one READ or WRITE, unless said otherwise.
+const TRANSFER: usize = 1 << 20;
+
+/// How to connect.
+#[derive(Clone)]
+pub struct Options {
+    /// The NFS client underneath: connections, credentials, limits.
+    pub nfs: nfs4_client::Options,
+    /// Most bytes of data in one READ or WRITE, and usually in one message, which may be a little longer.
+    pub transfer: usize,
+}
+
+impl Options {
+    /// The usual ones, for a client of its own.
+    pub fn new(environment: Environment) -> Options {
+        let mut nfs = nfs4_client::Options::new(environment);
+        nfs.operations = 1025;
+        nfs.cached_response_bytes = 256 << 10;
+        Options { nfs, transfer: TRANSFER }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new(Environment::real())
+    }
+}
+
+impl Client {
+    /// Connects to a server: a host name or an address, with or without a port. Paths begin at its root. To be called on a
+    /// tokio runtime, where the client's tasks run from then on.
+    pub async fn connect(server: impl ToString, options: Options) -> Result<Client, Error> {
+        let clock = options.nfs.environment.clock.clone();
+        let client = nfs4_client::Client::connect(&[server.to_string()], options.nfs, None).await?;
+        Ok(Client::over(Arc::new(Nfs::new(client, clock, options.transfer).await?)))
+    }
+}

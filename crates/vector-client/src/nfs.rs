@@ -1,0 +1,204 @@
+//! Steps over NFSv4.1 and 4.2.
+
+mod attributes;
+mod execute;
+mod large;
+mod links;
+mod list;
+mod open_files;
+mod plan;
+mod position;
+mod size;
+mod transact;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use environment::Clock;
+use nfs4::bits::compound_mode;
+use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, Outcome, StateOwner};
+use nfs4_client::{ClientError, Reply};
+use parking_lot::Mutex;
+
+use crate::backend::Backend;
+use crate::listing::{Directory, PageResult};
+use crate::step::{Done, Step};
+use crate::transaction::{Aborted, TransactionLimits};
+use crate::{Error, Statistics, VectorResult};
+
+use open_files::OpenFiles;
+use plan::{Bounds, Plan};
+use position::Start;
+
+/// Bytes around one READ or WRITE by path in a compound of its own.
+const AROUND: usize = 16 << 10;
+
+/// Bytes of a message beside the data of as much as one READ or WRITE carries.
+const BESIDE: usize = 64 << 10;
+
+/// A directory of an NFS server.
+pub(crate) struct Nfs {
+    client: nfs4_client::Client,
+    root: Start,
+    files: OpenFiles,
+    lanes: Lanes,
+    clock: Arc<dyn Clock>,
+    /// Most bytes of a READ or WRITE.
+    transfer: usize,
+    extension: Extension,
+}
+
+/// What the server has of the private operation COMPOUND_MODE (docs/protocol.md).
+#[derive(Clone, Copy, Debug, Default)]
+struct Extension {
+    appends: bool,
+    transactions: Option<TransactionLimits>,
+}
+
+impl Nfs {
+    pub async fn new(
+        client: nfs4_client::Client,
+        clock: Arc<dyn Clock>,
+        transfer: usize,
+    ) -> Result<Nfs, Error> {
+        let extension = extension(&client).await?;
+        let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
+        Ok(Nfs { client, root, files, lanes, clock, transfer, extension })
+    }
+
+    /// One round trip.
+    async fn compound(&self, operations: &[NfsArgOp]) -> Result<Reply, ClientError> {
+        self.client.compound(operations).await
+    }
+
+    /// One round trip. If the server restarted, open files have other state ids when it is made again.
+    async fn send(&self, plan: &Plan) -> Result<Reply, ClientError> {
+        if plan.states.is_empty() {
+            return self.client.compound(&plan.operations).await;
+        }
+        self.client.compound_with(|| plan.renewed()).await
+    }
+
+    /// How much a usual compound may be.
+    fn bounds(&self) -> Bounds {
+        let most = self.transfer.saturating_add(BESIDE);
+        let bounds = self.most();
+        Bounds { request: bounds.request.min(most), reply: bounds.reply.min(most), ..bounds }
+    }
+
+    /// How much the server takes in one compound.
+    fn most(&self) -> Bounds {
+        let limits = self.client.limits();
+        Bounds {
+            operations: limits.operations as usize,
+            request: limits.request_bytes as usize,
+            reply: limits.response_bytes as usize,
+            kept_reply: limits.cached_response_bytes as usize,
+        }
+    }
+
+    fn transaction_limits_now(&self) -> Option<TransactionLimits> {
+        let (granted, bounds) = (self.extension.transactions?, self.most());
+        Some(TransactionLimits {
+            operations: granted.operations.min(bounds.operations.saturating_sub(1) as u32),
+            bytes: granted.bytes.min(bounds.request as u64),
+        })
+    }
+
+    /// Most bytes of one READ or WRITE.
+    fn transfer(&self) -> usize {
+        let bounds = self.most();
+        let room = bounds.request.min(bounds.reply).saturating_sub(AROUND);
+        self.transfer.min(room).max(1)
+    }
+}
+
+async fn extension(client: &nfs4_client::Client) -> Result<Extension, Error> {
+    let ask = [NfsArgOp::CompoundMode(CompoundModeArgs { flags: 0 })];
+    let Ok(reply) = client.compound(&ask).await else {
+        // A server that cannot read the operation; whatever else may be wrong is seen at the next call.
+        return Ok(Extension::default());
+    };
+    match reply.results.first() {
+        Some(NfsResOp::CompoundMode(Outcome::Ok(mode))) => Ok(Extension {
+            appends: mode.flags & compound_mode::APPEND != 0,
+            transactions: (mode.flags & compound_mode::ATOMIC != 0).then_some(TransactionLimits {
+                // Without SEQUENCE and COMPOUND_MODE.
+                operations: mode.max_operations.saturating_sub(2),
+                bytes: mode.max_bytes,
+            }),
+        }),
+        _ => Ok(Extension::default()),
+    }
+}
+
+#[async_trait]
+impl Backend for Nfs {
+    async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
+        Nfs::execute(self, steps).await
+    }
+
+    async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {
+        Nfs::transact(self, steps).await
+    }
+
+    fn transaction_limits(&self) -> Option<TransactionLimits> {
+        self.transaction_limits_now()
+    }
+
+    async fn read_directories(&self, directories: Vec<Directory>) -> Vec<PageResult> {
+        Nfs::read_directories(self, directories).await
+    }
+
+    fn statistics(&self) -> Statistics {
+        let sent = self.client.statistics();
+        Statistics {
+            round_trips: sent.compounds,
+            operations: sent.operations,
+            bytes_out: sent.bytes_out,
+            bytes_in: sent.bytes_in,
+        }
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        Ok(self.client.close().await?)
+    }
+}
+
+/// Open-owners for compounds that open and close: each compound under way has one of its own, as opens of one owner are
+/// one (RFC 8881 §9.1.2), and the CLOSE of one compound would close the file for another.
+#[derive(Default)]
+struct Lanes {
+    state: Mutex<LaneState>,
+}
+
+#[derive(Default)]
+struct LaneState {
+    free: BTreeSet<u32>,
+    next: u32,
+}
+
+/// An open-owner that is nobody else's until it is dropped.
+struct Lane<'a> {
+    lanes: &'a Lanes,
+    number: u32,
+    owner: StateOwner,
+}
+
+impl Lanes {
+    fn take(&self) -> Lane<'_> {
+        let mut state = self.state.lock();
+        let number = state.free.pop_first().unwrap_or_else(|| {
+            state.next += 1;
+            state.next
+        });
+        Lane { lanes: self, number, owner: nfs4_client::operations::owner(format!("v{number}")) }
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        self.lanes.state.lock().free.insert(self.number);
+    }
+}

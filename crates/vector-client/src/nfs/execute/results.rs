@@ -1,0 +1,129 @@
+//! What came of a step.
+
+use nfs4::{CopyRes, NfsResOp, Outcome};
+use nfs4_client::ClientError;
+
+use super::Run;
+use crate::nfs::open_files::OpenFile;
+use crate::nfs::plan::{Work, access_bits, open_owner};
+use crate::nfs::{Nfs, attributes};
+use crate::step::{Data, Done, Step, TO_END};
+use crate::{AttributeSet, Error, Kind};
+
+impl Nfs {
+    /// The result of a step that was done; what is left of it if that was only a part.
+    pub(in crate::nfs) async fn take(
+        &self,
+        run: &mut Run,
+        index: usize,
+        mut work: Work,
+        results: &[NfsResOp],
+        key: &NfsResOp,
+        descriptor: Option<crate::Descriptor>,
+    ) -> Result<Option<Work>, Error> {
+        let done = match (&mut work.step, key) {
+            (Step::Open(open), NfsResOp::GetFh(Outcome::Ok(handle))) => {
+                let opened = results.iter().find_map(|result| match result {
+                    NfsResOp::Open(Outcome::Ok(opened)) => Some(opened),
+                    _ => None,
+                });
+                let (Some(opened), Some(descriptor)) = (opened, descriptor) else {
+                    return Err(Error::Unsupported("an OPEN without a result"));
+                };
+                let share = (access_bits(open.read, open.write), nfs4::bits::share_deny::NONE);
+                let state = self.client.adopt(handle.clone(), share, open_owner(descriptor), opened);
+                self.files.insert(descriptor, OpenFile::new(state, open.target.clone()));
+                Done::Opened(descriptor)
+            }
+            (Step::Close(descriptor), _) => {
+                let file = self.files.remove(*descriptor);
+                if let Some(file) = file {
+                    self.client.closed(&file.open);
+                    for result in results {
+                        if let NfsResOp::Commit(Outcome::Ok(verifier)) = result {
+                            file.committed(*verifier)?;
+                        }
+                    }
+                }
+                Done::Nothing
+            }
+            (Step::Commit(descriptor), NfsResOp::Commit(Outcome::Ok(verifier))) => {
+                self.files.get(*descriptor)?.committed(*verifier)?;
+                Done::Nothing
+            }
+            (Step::Read(read), NfsResOp::Read(Outcome::Ok(got))) => {
+                let data = got.data.clone().into_bytes();
+                let (length, end_of_file) = (data.len() as u64, got.eof);
+                let pieces = if data.is_empty() { Vec::new() } else { vec![data] };
+                run.finish(index, Done::Read(Data { pieces, end_of_file }));
+                if end_of_file || length >= read.length || length == 0 {
+                    return Ok(None);
+                }
+                (read.offset, read.length) = (read.offset + length, read.length - length);
+                return Ok(Some(work));
+            }
+            (Step::Write(write), NfsResOp::Write(Outcome::Ok(_))) => {
+                let mut count = 0;
+                for wrote in results.iter().filter_map(|result| match result {
+                    NfsResOp::Write(Outcome::Ok(wrote)) => Some(wrote),
+                    _ => None,
+                }) {
+                    count += wrote.count as usize;
+                    if wrote.committed == nfs4::StableHow::Unstable
+                        && let Some(descriptor) = write.target.descriptor()
+                    {
+                        self.files.get(descriptor)?.wrote_unsafely(wrote.verifier);
+                    }
+                }
+                let count = count.min(write.data.len());
+                run.finish(index, Done::Written(count as u64));
+                if count == write.data.len() || count == 0 {
+                    return Ok(None);
+                }
+                let _ = write.data.split_to(count);
+                if let Some(size) = work.size.take() {
+                    write.offset = size;
+                }
+                write.offset = write.offset.saturating_add(count as u64);
+                (write.create, write.truncate) = (None, false);
+                return Ok(Some(work));
+            }
+            (Step::Write(_), _) => Done::Written(0),
+            (Step::GetAttributes { wanted, follow, .. }, NfsResOp::GetAttr(Outcome::Ok(got))) => {
+                let asked = wanted.with(if *follow { AttributeSet::KIND } else { AttributeSet::NONE });
+                let mut got = attributes::received(got.values().map_err(ClientError::from)?, asked);
+                if *follow && got.is(Kind::SymbolicLink) {
+                    self.follow(&mut work).await?;
+                    return Ok(Some(work));
+                }
+                if !wanted.contains(AttributeSet::KIND) {
+                    got.kind = None;
+                }
+                Done::Attributes(Box::new(got))
+            }
+            (Step::Copy(copy), NfsResOp::GetAttr(Outcome::Ok(size))) => {
+                let size = size.values().map_err(ClientError::from)?.size.unwrap_or(u64::MAX);
+                let copied = results.iter().find_map(|result| match result {
+                    NfsResOp::Copy(CopyRes::Ok(copied)) => Some(copied.response.count),
+                    _ => None,
+                });
+                let copied = copied.unwrap_or(0);
+                run.finish(index, Done::Copied(copied));
+                let all =
+                    if copy.length == TO_END { size.saturating_sub(copy.source_offset) } else { copy.length };
+                if copied >= all || copied == 0 {
+                    return Ok(None);
+                }
+                copy.source_offset += copied;
+                copy.destination_offset += copied;
+                copy.length = if copy.length == TO_END { TO_END } else { copy.length - copied };
+                (copy.create, copy.truncate) = (None, false);
+                return Ok(Some(work));
+            }
+            (Step::ReadLink(_), NfsResOp::ReadLink(Outcome::Ok(text))) => Done::Link(text.0.clone()),
+            _ => Done::Nothing,
+        };
+        run.finish(index, done);
+        Ok(None)
+    }
+}

@@ -1,0 +1,239 @@
+//! Steps as operations of one compound.
+
+mod emit;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use nfs4::bits::compound_mode;
+use nfs4::{CompoundModeArgs, FileHandle, NfsArgOp, StateId, StateOwner};
+use nfs4_client::operations::close;
+use nfs4_client::{ClientError, OpenState};
+
+use super::open_files::OpenFiles;
+use super::position::{Place, Position, Start};
+use super::size;
+use crate::step::{APPEND, Step};
+use crate::target::Target;
+use crate::{Descriptor, Error};
+
+use emit::Emit;
+pub(super) use emit::{access_bits, open_owner, place};
+
+/// Steps of one compound at most (kurma.md §3.6).
+const STEPS: usize = 256;
+
+/// How much a compound may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Operations, SEQUENCE not counted.
+    pub operations: usize,
+    /// Bytes of operations.
+    pub request: usize,
+    /// Bytes of results.
+    pub reply: usize,
+    /// Bytes of results, if the server has to keep them.
+    pub kept_reply: usize,
+}
+
+/// A step that is waiting to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub step: Step,
+    /// Symbolic links that were followed for it.
+    pub links: u32,
+    /// Of a file to append to, the size at which the data goes if it is still that.
+    pub size: Option<u64>,
+}
+
+/// What became of a step in a compound.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Its operations.
+    pub operations: Range<usize>,
+    /// The one with the result.
+    pub key: usize,
+    /// The descriptor that an [`Step::Open`] will be.
+    pub descriptor: Option<Descriptor>,
+}
+
+/// An OPEN in the compound.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub open: usize,
+    pub close: Option<usize>,
+    pub file: Place,
+}
+
+/// A compound.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub operations: Vec<NfsArgOp>,
+    pub pieces: Vec<Piece>,
+    pub openings: Vec<Opening>,
+    /// Operations under the state id of a file that stays open.
+    pub states: Vec<(usize, Arc<OpenState>)>,
+    pub only_reads: bool,
+    request: usize,
+    reply: usize,
+    position: Position,
+    /// The file that is open for the next steps too.
+    open: Option<Target>,
+}
+
+/// What plans need to know of the client.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub root: &'a Start,
+    pub files: &'a OpenFiles,
+    /// Nobody else's while the compound is under way: opens of one owner are one (RFC 8881 §9.1.2).
+    pub owner: &'a StateOwner,
+    pub bounds: Bounds,
+    /// Most bytes of one WRITE.
+    pub transfer: usize,
+    /// Whether all is done or nothing.
+    pub atomic: bool,
+}
+
+/// What a compound looked like before a step was put into it.
+struct Mark {
+    operations: usize,
+    openings: usize,
+    states: usize,
+    request: usize,
+    reply: usize,
+    position: Position,
+    open: Option<Target>,
+    closed: Option<usize>,
+}
+
+impl Plan {
+    /// As many of these steps as fit, in order; fewer also if one cannot be done at all, for the reason returned, or when
+    /// one that changes something follows others that only read (so that those may be repeated).
+    pub fn of(work: &[Work], context: &Context) -> (Plan, Option<Error>) {
+        let mut plan = Plan { only_reads: true, ..Plan::default() };
+        let appends =
+            |work: &Work| matches!(&work.step, Step::Write(it) if it.offset == APPEND && work.size.is_none());
+        let appends = work.iter().take(STEPS).any(appends);
+        if context.atomic || appends {
+            let atomic = if context.atomic { compound_mode::ATOMIC } else { 0 };
+            let append = if appends { compound_mode::APPEND } else { 0 };
+            plan.push(NfsArgOp::CompoundMode(CompoundModeArgs { flags: atomic | append }));
+        }
+        let most = if context.atomic { work.len() } else { STEPS };
+        for (index, item) in work.iter().enumerate().take(most) {
+            let mark = plan.mark();
+            let emitted = Emit { plan: &mut plan, context }.step(item, &work[index + 1..]);
+            match emitted {
+                Ok(piece) => plan.pieces.push(piece),
+                Err(error) => {
+                    plan.reset(mark);
+                    plan.end();
+                    return (plan, Some(error));
+                }
+            }
+            let only_reads = plan.only_reads && item.step.only_reads();
+            let fits = plan.fits(&context.bounds, only_reads);
+            if !fits && index > 0 {
+                plan.pieces.pop();
+                plan.reset(mark);
+                break;
+            }
+            plan.only_reads = only_reads;
+        }
+        plan.end();
+        (plan, None)
+    }
+
+    fn fits(&self, bounds: &Bounds, only_reads: bool) -> bool {
+        // The CLOSE that may have to follow.
+        let operations = self.operations.len() + usize::from(self.open.is_some());
+        let reply = if only_reads { bounds.reply } else { bounds.reply.min(bounds.kept_reply) };
+        operations <= bounds.operations && self.request <= bounds.request && self.reply <= reply
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            operations: self.operations.len(),
+            openings: self.openings.len(),
+            states: self.states.len(),
+            request: self.request,
+            reply: self.reply,
+            position: self.position.clone(),
+            open: self.open.clone(),
+            closed: self.openings.last().and_then(|opening| opening.close),
+        }
+    }
+
+    fn reset(&mut self, mark: Mark) {
+        self.operations.truncate(mark.operations);
+        self.openings.truncate(mark.openings);
+        self.states.truncate(mark.states);
+        if let Some(opening) = self.openings.last_mut() {
+            opening.close = mark.closed;
+        }
+        self.request = mark.request;
+        self.reply = mark.reply;
+        self.position = mark.position;
+        self.open = mark.open;
+    }
+
+    /// Bytes of the operations.
+    pub fn request_bytes(&self) -> usize {
+        self.request
+    }
+
+    /// Bytes of the results.
+    pub fn reply_bytes(&self) -> usize {
+        self.reply
+    }
+
+    /// The operations with the state ids that open files have now.
+    pub fn renewed(&self) -> Result<Vec<NfsArgOp>, ClientError> {
+        let mut operations = self.operations.clone();
+        for (index, open) in &self.states {
+            let (state_id, handle) = (open.state_id()?, open.handle());
+            match &mut operations[*index] {
+                NfsArgOp::Read(it) => it.state_id = state_id,
+                NfsArgOp::Write(it) => it.state_id = state_id,
+                NfsArgOp::SetAttr(it) => it.state_id = state_id,
+                NfsArgOp::Close(it) => it.state_id = state_id,
+                NfsArgOp::Copy(it) if is_last_put(&self.operations[..*index], handle) => {
+                    it.destination_state_id = state_id;
+                }
+                NfsArgOp::Copy(it) => it.source_state_id = state_id,
+                _ => {}
+            }
+        }
+        Ok(operations)
+    }
+
+    /// Closes what is still open.
+    fn end(&mut self) {
+        if self.open.take().is_some() {
+            self.close_current();
+            if let Some(piece) = self.pieces.last_mut() {
+                piece.operations.end = self.operations.len();
+            }
+        }
+    }
+
+    fn close_current(&mut self) {
+        if let Some(opening) = self.openings.last_mut() {
+            opening.close = Some(self.operations.len());
+        }
+        self.push(close(StateId::CURRENT));
+    }
+
+    fn push(&mut self, operation: NfsArgOp) -> usize {
+        self.request += size::of_request(&operation);
+        self.reply += size::of_reply(&operation);
+        self.operations.push(operation);
+        self.operations.len() - 1
+    }
+}
+
+/// Whether the current filehandle is this file: of the two of a COPY, the destination.
+fn is_last_put(operations: &[NfsArgOp], handle: &FileHandle) -> bool {
+    matches!(operations.last(), Some(NfsArgOp::PutFh(put)) if put.file_handle == *handle)
+}

@@ -1,0 +1,434 @@
+//! One step as operations.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nfs4::bits::share_access;
+use nfs4::{
+    Attribute, AttributeValues, Component, CopyArgs, CreateArgs, CreateHow, CreateType, LinkArgs, LinkText,
+    NfsArgOp, OpenArgs, OpenClaim, OpenHow, StableHow, StateId, StateOwner, VerifyArgs,
+};
+use nfs4_client::operations::{
+    commit, get_attributes, lookup, owner, read, remove, rename, set_attributes, write,
+};
+
+use super::{Context, Opening, Piece, Plan, STEPS, Work};
+use crate::nfs::attributes;
+use crate::nfs::links::is_symbolic_link;
+use crate::nfs::open_files::{OpenFile, OpenFiles};
+use crate::nfs::position::{Place, Start, down};
+use crate::path::parts;
+use crate::step::{APPEND, Creation, Step, TO_END};
+use crate::target::{Base, Target};
+use crate::{Descriptor, Error};
+
+/// Puts one step into a compound.
+pub(super) struct Emit<'a> {
+    pub plan: &'a mut Plan,
+    pub context: &'a Context<'a>,
+}
+
+impl Emit<'_> {
+    pub fn step(mut self, work: &Work, next: &[Work]) -> Result<Piece, Error> {
+        let first = self.plan.operations.len();
+        let mut descriptor = None;
+        let key = match &work.step {
+            Step::Open(open) => {
+                let number = self.context.files.reserve();
+                descriptor = Some(number);
+                let owner = open_owner(number);
+                let access = access_bits(open.read, open.write);
+                self.open(&open.target, access, open.create, open.truncate, owner, next)?;
+                self.plan.push(NfsArgOp::GetFh)
+            }
+            Step::Close(number) => {
+                let file = self.put_file(*number)?;
+                if file.needs_commit() {
+                    self.plan.push(commit(0, 0));
+                }
+                self.with_state(&file, nfs4_client::operations::close)?
+            }
+            Step::Commit(number) => {
+                self.put_file(*number)?;
+                self.plan.push(commit(0, 0))
+            }
+            Step::Read(it) => {
+                let count = u32::try_from(it.length).map_err(|_| too_long(&it.target))?;
+                self.data(work, next, None, false, |state_id| vec![read(state_id, it.offset, count)])?
+            }
+            Step::Write(it) => {
+                let stable = it.stable || it.target.descriptor().is_none();
+                let how = if stable { StableHow::FileSync } else { StableHow::Unstable };
+                let offset = work.size.unwrap_or(it.offset);
+                let one = |state_id, start: usize| {
+                    let data = it.data.slice(start..it.data.len().min(start + self.context.transfer));
+                    let offset = if offset == APPEND { APPEND } else { offset.saturating_add(start as u64) };
+                    write(state_id, offset, how, data)
+                };
+                let starts = || (0..it.data.len()).step_by(self.context.transfer);
+                let writes = |state_id| starts().map(|start| one(state_id, start)).collect();
+                self.data(work, next, it.create, it.truncate, writes)?
+            }
+            Step::GetAttributes { target, wanted, follow } => {
+                self.walk(target, next)?;
+                let mut request = attributes::request(*wanted);
+                if *follow {
+                    request.insert(Attribute::Type);
+                }
+                if *follow && self.context.atomic {
+                    // Afterwards it would be too late to follow it.
+                    self.unless_link();
+                }
+                self.plan.push(get_attributes(request))
+            }
+            Step::SetAttributes { target, attributes: new, follow } => {
+                self.walk(target, next)?;
+                if *follow && target.descriptor().is_none() {
+                    self.unless_link();
+                }
+                let set = |state_id| set_attributes(state_id, &attributes::to_set(new));
+                match target.descriptor() {
+                    Some(number) if new.size.is_some() => {
+                        let file = self.context.files.get(number)?;
+                        self.with_state(&file, set)?
+                    }
+                    _ => self.plan.push(set(StateId::ANONYMOUS)),
+                }
+            }
+            Step::Copy(it) => {
+                self.walk(&it.source, &[])?;
+                let key = self.plan.push(get_attributes(Attribute::set(&[Attribute::Size])));
+                self.plan.push(NfsArgOp::SaveFh);
+                self.plan.position.saved_other();
+                let destination = match it.destination.descriptor() {
+                    Some(number) => Some(self.put_file(number)?),
+                    None => {
+                        let owner = self.context.owner.clone();
+                        self.open(&it.destination, share_access::WRITE, it.create, it.truncate, owner, &[])?;
+                        None
+                    }
+                };
+                let source =
+                    it.source.descriptor().map(|number| self.context.files.get(number)).transpose()?;
+                let state_id = |file: &Option<Arc<OpenFile>>, without| match file {
+                    Some(file) => file.open.state_id(),
+                    None => Ok(without),
+                };
+                let copy = self.plan.push(NfsArgOp::Copy(CopyArgs {
+                    source_state_id: state_id(&source, StateId::ANONYMOUS)?,
+                    destination_state_id: state_id(&destination, StateId::CURRENT)?,
+                    source_offset: it.source_offset,
+                    destination_offset: it.destination_offset,
+                    count: if it.length == TO_END { 0 } else { it.length },
+                    consecutive: true,
+                    synchronous: true,
+                    source_servers: Vec::new(),
+                }));
+                let states = source.iter().chain(&destination).map(|file| (copy, file.open.clone()));
+                self.plan.states.extend(states);
+                if destination.is_none() {
+                    self.plan.close_current();
+                }
+                self.plan.position.forget_paths();
+                key
+            }
+            Step::MakeDirectory { target, mode } => {
+                let (directory, name) = self.name_in(target, &[])?;
+                let key = self.create(CreateType::Directory, &name, Some(*mode));
+                self.plan.position.arrived(Some(directory.child(&name)));
+                key
+            }
+            Step::MakeSymbolicLink { target, text } => {
+                let (_, name) = self.name_in(target, next)?;
+                let key = self.create(CreateType::SymbolicLink(LinkText(text.clone())), &name, None);
+                self.plan.position.arrived(None);
+                key
+            }
+            Step::ReadLink(target) => {
+                self.walk(target, next)?;
+                self.plan.push(NfsArgOp::ReadLink)
+            }
+            Step::HardLink { existing, new } => {
+                self.walk(existing, &[])?;
+                self.plan.push(NfsArgOp::SaveFh);
+                self.plan.position.saved_other();
+                let (_, name) = self.name_in(new, &[])?;
+                self.plan.push(NfsArgOp::Link(LinkArgs { new_name: Component(name) }))
+            }
+            Step::Remove(target) => {
+                let (directory, name) = self.name_in(target, &[])?;
+                let key = self.plan.push(remove(Component(name.clone())));
+                self.plan.position.forget(&directory.child(&name));
+                key
+            }
+            Step::Rename { from, to } => self.rename(from, to)?,
+        };
+        let operations = first..self.plan.operations.len();
+        Ok(Piece { operations, key, descriptor })
+    }
+
+    fn rename(&mut self, from: &Target, to: &Target) -> Result<usize, Error> {
+        let (from, old_name) = self.split(from)?;
+        let (to, new_name) = self.split(to)?;
+        if !(self.plan.position.has_saved(&from) && self.plan.position.is_at(&to)) {
+            self.go(&from, &[]);
+            self.plan.push(NfsArgOp::SaveFh);
+            self.plan.position.saved_current();
+            self.go(&to, &[]);
+        }
+        let key = self.plan.push(rename(Component(old_name.clone()), Component(new_name.clone())));
+        self.plan.position.forget(&from.child(&old_name));
+        self.plan.position.forget(&to.child(&new_name));
+        Ok(key)
+    }
+
+    /// READ or WRITE, of a descriptor, or between an OPEN and a CLOSE that may be shared with the steps around (V3). Without an
+    /// operation, only opens and closes.
+    fn data(
+        &mut self,
+        work: &Work,
+        next: &[Work],
+        create: Option<Creation>,
+        truncate: bool,
+        operations: impl Fn(StateId) -> Vec<NfsArgOp>,
+    ) -> Result<usize, Error> {
+        let target = work.step.target();
+        if let Some(number) = target.descriptor() {
+            let file = self.put_file(number)?;
+            if truncate {
+                self.with_state(&file, |state_id| set_attributes(state_id, &size_of(0)))?;
+            }
+            self.verify_size(work);
+            for operation in operations(file.open.state_id()?) {
+                let operation = self.plan.push(operation);
+                self.plan.states.push((operation, file.open.clone()));
+            }
+            return Ok(self.plan.operations.len() - 1);
+        }
+        let continued = self.plan.open.as_ref() == Some(&target);
+        if !continued {
+            let access = access_of_run(&work.step, next);
+            let followers: Vec<Work> =
+                next.iter().skip_while(|work| continues(&target, &work.step)).take(2).cloned().collect();
+            let owner = self.context.owner.clone();
+            self.open(&target, access, create, truncate, owner, &followers)?;
+        }
+        self.verify_size(work);
+        for operation in operations(StateId::CURRENT) {
+            self.plan.push(operation);
+        }
+        let key = self.plan.operations.len() - 1;
+        if next.first().is_some_and(|work| continues(&target, &work.step)) {
+            self.plan.open = Some(target);
+        } else {
+            self.plan.open = None;
+            self.plan.close_current();
+        }
+        Ok(key)
+    }
+
+    /// The next operation is not done if the current filehandle is a symbolic link: this one fails with
+    /// `NFS4ERR_SAME` (RFC 8881 §18.15).
+    fn unless_link(&mut self) {
+        let attributes = is_symbolic_link().to_fattr();
+        self.plan.push(NfsArgOp::Nverify(VerifyArgs { attributes }));
+    }
+
+    /// Makes an open file the current filehandle.
+    fn put_file(&mut self, number: Descriptor) -> Result<Arc<OpenFile>, Error> {
+        let file = self.context.files.get(number)?;
+        self.put(Start::Handle(file.open.handle().clone()));
+        Ok(file)
+    }
+
+    /// An operation under the state id of an open file.
+    fn with_state(
+        &mut self,
+        file: &OpenFile,
+        operation: impl FnOnce(StateId) -> NfsArgOp,
+    ) -> Result<usize, Error> {
+        let operation = self.plan.push(operation(file.open.state_id()?));
+        self.plan.states.push((operation, file.open.clone()));
+        Ok(operation)
+    }
+
+    /// What is to be appended goes to the end only if that is where it was (V5).
+    fn verify_size(&mut self, work: &Work) {
+        if let Some(size) = work.size {
+            let attributes = size_of(size).to_fattr();
+            self.plan.push(NfsArgOp::Verify(VerifyArgs { attributes }));
+        }
+    }
+
+    fn open(
+        &mut self,
+        target: &Target,
+        access: u32,
+        create: Option<Creation>,
+        truncate: bool,
+        owner: StateOwner,
+        next: &[Work],
+    ) -> Result<(), Error> {
+        let place = self.place(target)?;
+        let (claim, create) = match place.split() {
+            Some((directory, name)) => {
+                let next = self.directories(next);
+                self.go(&directory, &next);
+                (OpenClaim::Null(Component(name)), create)
+            }
+            None => {
+                self.put(place.start.clone());
+                self.down(&place);
+                (OpenClaim::FileHandle, None)
+            }
+        };
+        let how = match create {
+            None => OpenHow::NoCreate,
+            Some(Creation { mode, exclusive }) => {
+                let size = (truncate && !exclusive).then_some(0);
+                let attributes =
+                    AttributeValues { mode: Some(mode), size, ..AttributeValues::default() }.to_fattr();
+                OpenHow::Create(if exclusive {
+                    CreateHow::Guarded(attributes)
+                } else {
+                    CreateHow::Unchecked(attributes)
+                })
+            }
+        };
+        let share_access = access | share_access::WANT_NO_DELEG;
+        let arguments =
+            OpenArgs { seqid: 0, share_access, share_deny: nfs4::bits::share_deny::NONE, owner, how, claim };
+        let open = self.plan.push(NfsArgOp::Open(arguments));
+        self.plan.openings.push(Opening { open, close: None, file: place });
+        self.plan.position.arrived(None);
+        if truncate && create.is_none() {
+            self.plan.push(set_attributes(StateId::CURRENT, &size_of(0)));
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, object_type: CreateType, name: &Bytes, mode: Option<u32>) -> usize {
+        let attributes = AttributeValues { mode, ..AttributeValues::default() }.to_fattr();
+        self.plan.push(NfsArgOp::Create(CreateArgs {
+            object_type,
+            name: Component(name.clone()),
+            attributes,
+        }))
+    }
+
+    /// Makes the directory of a target the current filehandle, and returns it with the name in it.
+    fn name_in(&mut self, target: &Target, next: &[Work]) -> Result<(Place, Bytes), Error> {
+        let (directory, name) = self.split(target)?;
+        let next = self.directories(next);
+        self.go(&directory, &next);
+        Ok((directory, name))
+    }
+
+    fn split(&self, target: &Target) -> Result<(Place, Bytes), Error> {
+        self.place(target)?.split().ok_or_else(|| Error::Invalid {
+            target: target.clone(),
+            what: "a path that ends in a name is needed here",
+        })
+    }
+
+    /// Makes a target itself the current filehandle.
+    fn walk(&mut self, target: &Target, next: &[Work]) -> Result<(), Error> {
+        let place = self.place(target)?;
+        match place.split() {
+            Some((directory, name)) if !self.plan.position.is_at(&place) => {
+                let next = self.directories(next);
+                self.go(&directory, &next);
+                self.plan.push(lookup(Component(name)));
+                self.plan.position.arrived(None);
+            }
+            Some(_) => {}
+            None => {
+                self.put(place.start.clone());
+                self.down(&place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows all parts from the start, which is the current filehandle.
+    fn down(&mut self, place: &Place) {
+        for part in &place.parts {
+            self.plan.push(down(part));
+        }
+    }
+
+    fn put(&mut self, start: Start) {
+        self.plan.push(start.operation());
+        self.plan.position.arrived(None);
+    }
+
+    fn go(&mut self, to: &Place, next: &[Place]) {
+        for operation in self.plan.position.go(to, next) {
+            self.plan.push(operation);
+        }
+    }
+
+    fn place(&self, target: &Target) -> Result<Place, Error> {
+        place(target, self.context.root, self.context.files)
+    }
+
+    /// The directories that the next steps begin in.
+    fn directories(&self, next: &[Work]) -> Vec<Place> {
+        let directory = |work: &Work| match &work.step {
+            Step::Close(_) | Step::Commit(_) => None,
+            Step::HardLink { existing, .. } => self.place(existing).ok()?.split(),
+            Step::Copy(copy) => self.place(&copy.source).ok()?.split(),
+            step => self.place(&step.target()).ok()?.split(),
+        };
+        next.iter().take(2).map_while(directory).map(|(directory, _)| directory).collect()
+    }
+}
+
+/// Where a target is, for the server.
+pub(in crate::nfs) fn place(target: &Target, root: &Start, files: &OpenFiles) -> Result<Place, Error> {
+    let start = match &target.base {
+        Base::Root => root.clone(),
+        Base::Descriptor(descriptor) => Start::Handle(files.get(*descriptor)?.open.handle().clone()),
+        Base::Handle(handle) => Start::Handle(handle.clone()),
+    };
+    let from_root = target.base == Base::Root;
+    Ok(Place { start, parts: parts(&target.path, from_root) })
+}
+
+/// Whether the step goes on with this file, so that it need not be closed and opened again between.
+fn continues(target: &Target, step: &Step) -> bool {
+    match step {
+        Step::Read(read) => read.target == *target,
+        Step::Write(write) => {
+            let exclusive = write.create.is_some_and(|create| create.exclusive);
+            write.target == *target && !exclusive && !write.truncate
+        }
+        _ => false,
+    }
+}
+
+/// The access that this step and those that go on with its file need.
+fn access_of_run(step: &Step, next: &[Work]) -> u32 {
+    let target = step.target();
+    let of = |step: &Step| access_bits(matches!(step, Step::Read(_)), matches!(step, Step::Write(_)));
+    let run = next.iter().take(STEPS).take_while(|work| continues(&target, &work.step));
+    run.fold(of(step), |access, work| access | of(&work.step))
+}
+
+/// Who has a file open that stays open.
+pub(in crate::nfs) fn open_owner(number: Descriptor) -> StateOwner {
+    owner(format!("d{}", number.number()))
+}
+
+/// Bits of [`share_access`].
+pub(in crate::nfs) fn access_bits(read: bool, write: bool) -> u32 {
+    (if read { share_access::READ } else { 0 }) | (if write { share_access::WRITE } else { 0 })
+}
+
+fn size_of(size: u64) -> AttributeValues {
+    AttributeValues { size: Some(size), ..AttributeValues::default() }
+}
+
+fn too_long(target: &Target) -> Error {
+    Error::Invalid { target: target.clone(), what: "more bytes than one operation can carry" }
+}

@@ -1,0 +1,74 @@
+//! The directory that is the root of a client, and the ways from it.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::io::Errno;
+
+/// Bytes of a path that the kernel is given at once; it takes 4096.
+const LONGEST: usize = 4000;
+
+/// How often a path is tried again that others were changing at the same time (openat2(2), `EAGAIN`).
+const TRIES: u32 = 128;
+
+/// A directory to which others are relative, rather than its entries.
+pub(super) const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The root.
+#[derive(Debug)]
+pub(super) struct Root {
+    fd: OwnedFd,
+    /// It is not the root of the machine: paths have to be kept in it.
+    confined: bool,
+}
+
+impl Root {
+    pub fn open(directory: &Path) -> Result<Root, Errno> {
+        let fd = openat(CWD, directory, PLACE, Mode::empty())?;
+        let here = statat(&fd, c"", AtFlags::EMPTY_PATH)?;
+        let top = statat(CWD, c"/", AtFlags::empty())?;
+        let confined = (here.st_dev, here.st_ino) != (top.st_dev, top.st_ino);
+        let root = Root { fd, confined };
+        // Says at once if the kernel cannot.
+        root.directory(b".", PLACE)?;
+        Ok(root)
+    }
+
+    /// The directory that this path leads to. Symbolic links are followed. What is beyond the longest path of the kernel is
+    /// looked up in parts; in a confined root, those after the first must not have links or `..`.
+    pub fn directory(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut rest = relative(path);
+        let mut from = None;
+        while rest.len() > LONGEST {
+            let end = rest[..=LONGEST].iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
+            from = Some(self.part(from.as_ref(), &rest[..end], PLACE)?);
+            rest = relative(&rest[end..]);
+        }
+        self.part(from.as_ref(), rest, flags | OFlags::DIRECTORY)
+    }
+
+    fn part(&self, from: Option<&OwnedFd>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        let start = from.unwrap_or(&self.fd);
+        if !self.confined {
+            return openat(start, path, flags, Mode::empty());
+        }
+        let resolve = match from {
+            None => ResolveFlags::IN_ROOT,
+            Some(_) => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        };
+        for _ in 1..TRIES {
+            match openat2(start, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                result => return result,
+            }
+        }
+        openat2(start, path, flags, Mode::empty(), resolve)
+    }
+}
+
+fn relative(path: &[u8]) -> &[u8] {
+    let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+    &path[start..]
+}

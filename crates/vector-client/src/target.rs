@@ -1,0 +1,122 @@
+use std::fmt;
+
+use bytes::Bytes;
+use nfs4::FileHandle;
+
+use crate::Descriptor;
+
+/// Where a path begins.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Base {
+    /// The root of the [`Client`](crate::Client).
+    Root,
+    /// An open file or directory.
+    Descriptor(Descriptor),
+    /// A filehandle that the server gave ([`AttributeSet::HANDLE`](crate::AttributeSet::HANDLE)); NFS only.
+    Handle(FileHandle),
+}
+
+/// Which file: a path, an open file, or a path from an open directory. The one type for that in every call.
+///
+/// Names are bytes, separated by `/`. `..` is the parent of where the names before it led, as everywhere in POSIX.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    pub(crate) base: Base,
+    pub(crate) path: Bytes,
+}
+
+impl Target {
+    /// This path from `base`; empty for `base` itself.
+    pub fn at(base: impl Into<Base>, path: impl Into<Bytes>) -> Target {
+        Target { base: base.into(), path: path.into() }
+    }
+
+    /// The path, from where [`base`](Self::base) is.
+    pub fn path(&self) -> &Bytes {
+        &self.path
+    }
+
+    /// Where the path begins.
+    pub fn base(&self) -> &Base {
+        &self.base
+    }
+
+    /// A name in this directory.
+    #[must_use]
+    pub fn join(&self, name: impl AsRef<[u8]>) -> Target {
+        let name = name.as_ref();
+        let mut path = Vec::with_capacity(self.path.len() + 1 + name.len());
+        path.extend_from_slice(&self.path);
+        if !path.is_empty() && path.last() != Some(&b'/') {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Target { base: self.base.clone(), path: path.into() }
+    }
+
+    /// The open file, if it is nothing else.
+    pub(crate) fn descriptor(&self) -> Option<Descriptor> {
+        match self.base {
+            Base::Descriptor(descriptor) if self.path.is_empty() => Some(descriptor),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = String::from_utf8_lossy(&self.path);
+        match &self.base {
+            Base::Root if path.is_empty() => f.write_str("/"),
+            Base::Root => f.write_str(&path),
+            Base::Descriptor(descriptor) if path.is_empty() => write!(f, "{descriptor}"),
+            Base::Descriptor(descriptor) => write!(f, "{descriptor}/{path}"),
+            Base::Handle(handle) if path.is_empty() => write!(f, "{handle:?}"),
+            Base::Handle(handle) => write!(f, "{handle:?}/{path}"),
+        }
+    }
+}
+
+impl From<Descriptor> for Base {
+    fn from(descriptor: Descriptor) -> Base {
+        Base::Descriptor(descriptor)
+    }
+}
+
+impl From<FileHandle> for Base {
+    fn from(handle: FileHandle) -> Base {
+        Base::Handle(handle)
+    }
+}
+
+impl From<Descriptor> for Target {
+    fn from(descriptor: Descriptor) -> Target {
+        Target::at(descriptor, Bytes::new())
+    }
+}
+
+impl From<&Target> for Target {
+    fn from(target: &Target) -> Target {
+        target.clone()
+    }
+}
+
+macro_rules! from_path {
+    ($($type:ty, $path:ident => $bytes:expr;)*) => {
+        $(impl From<$type> for Target {
+            fn from($path: $type) -> Target {
+                Target { base: Base::Root, path: $bytes }
+            }
+        })*
+    };
+}
+
+from_path! {
+    &str, path => Bytes::copy_from_slice(path.as_bytes());
+    &String, path => Bytes::copy_from_slice(path.as_bytes());
+    String, path => path.into();
+    Bytes, path => path;
+    Vec<u8>, path => path.into();
+    &[u8], path => Bytes::copy_from_slice(path);
+    &std::path::Path, path => Bytes::copy_from_slice(path.as_os_str().as_encoded_bytes());
+}

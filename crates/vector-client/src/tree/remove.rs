@@ -1,0 +1,357 @@
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use futures::StreamExt;
+use futures::stream;
+
+use super::{DIRECTORIES, is_fatal};
+use crate::listing::{Cookie, Directory, Page, PageResult};
+use crate::{AttributeSet, Client, Error, Failure, Kind, Target};
+
+/// Names removed by one call, and calls at once.
+const NAMES: usize = 256;
+const PARALLEL: usize = 8;
+
+/// How often a directory is read that others fill meanwhile.
+const TRIES: u32 = 4;
+
+/// What becomes of a name in a tree that is removed.
+#[derive(Debug)]
+pub struct Removal<'a> {
+    /// Which of the trees.
+    pub argument: usize,
+    /// The name.
+    pub target: &'a Target,
+    /// Whether it is, or was, a directory.
+    pub is_directory: bool,
+    /// Whether it is gone; a directory of which something had to stay is not spoken of.
+    pub result: Result<(), &'a Error>,
+}
+
+impl Client {
+    /// Removes these names with all below them (V19), and tells of each; how many could not be removed. Symbolic links
+    /// are removed, not followed. Memory grows with the depth of the trees, not with their size.
+    ///
+    /// # Errors
+    /// What ended it all before its end: the server is gone.
+    pub async fn rm_recursive(
+        &self,
+        targets: Vec<Target>,
+        each: impl FnMut(Removal<'_>),
+    ) -> Result<u64, Error> {
+        let kinds = self.attributes_of_each(targets.clone(), AttributeSet::KIND, false).await?;
+        let mut run = Run { each, folders: HashMap::new(), stack: Vec::new(), next: 0, failed: 0 };
+        let mut doomed = Vec::new();
+        for (argument, (target, kind)) in targets.into_iter().zip(kinds).enumerate() {
+            match kind {
+                Ok(attributes) if attributes.is(Kind::Directory) => run.descend(argument, target, None),
+                Ok(_) => doomed.push(Doomed { argument, target, parent: None, folder: None }),
+                Err(error) => run.tell(argument, &target, false, Err(&error)),
+            }
+        }
+        run.stack.reverse();
+        while !doomed.is_empty() || !run.stack.is_empty() {
+            let asked = run.ask();
+            let directories = run.directories(&asked);
+            // What was found last goes while the next directories are read.
+            let (pages, fates) = futures::join!(read(self, directories), remove(self, doomed));
+            run.settle(fates?);
+            doomed = run.plan(asked, pages)?;
+        }
+        Ok(run.failed)
+    }
+}
+
+async fn read(client: &Client, directories: Vec<Directory>) -> Vec<PageResult> {
+    match directories.is_empty() {
+        true => Vec::new(),
+        false => client.backend.read_directories(directories).await,
+    }
+}
+
+/// Removes all of these, those in directories before the directories.
+async fn remove(client: &Client, doomed: Vec<Doomed>) -> Result<Vec<(Doomed, Fate)>, Error> {
+    let mut stays = HashSet::new();
+    if doomed.len() <= NAMES {
+        return in_order(client, doomed, &mut stays).await;
+    }
+    let (folders, mut names): (Vec<_>, Vec<_>) = doomed.into_iter().partition(|it| it.folder.is_some());
+    let mut parts = Vec::new();
+    while !names.is_empty() {
+        let rest = names.split_off(names.len().min(NAMES));
+        parts.push(std::mem::replace(&mut names, rest));
+    }
+    let parts = parts.into_iter().map(|part| async {
+        let mut stays = HashSet::new();
+        let fates = in_order(client, part, &mut stays).await;
+        fates.map(|fates| (fates, stays))
+    });
+    let mut fates = Vec::new();
+    let mut parts = stream::iter(parts).buffer_unordered(PARALLEL);
+    while let Some(part) = parts.next().await {
+        let (more, more_stays) = part?;
+        fates.extend(more);
+        stays.extend(more_stays);
+    }
+    fates.extend(in_order(client, folders, &mut stays).await?);
+    Ok(fates)
+}
+
+/// Removes these one after the other; directories in which something stays are left alone.
+async fn in_order(
+    client: &Client,
+    doomed: Vec<Doomed>,
+    stays: &mut HashSet<u64>,
+) -> Result<Vec<(Doomed, Fate)>, Error> {
+    let mut left = VecDeque::from(doomed);
+    let mut fates = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let mut part = Vec::new();
+        while part.len() < NAMES
+            && let Some(name) = left.pop_front()
+        {
+            if name.folder.is_some_and(|folder| stays.contains(&folder)) {
+                stays.extend(name.parent);
+                fates.push((name, Fate::Skipped));
+            } else {
+                part.push(name);
+            }
+        }
+        let targets = part.iter().map(|name| name.target.clone()).collect();
+        let failure = match client.vremove(targets).await {
+            Ok(_) => None,
+            Err(failure) if is_fatal(&failure) => return Err(failure.error),
+            Err(failure) => Some(failure),
+        };
+        let gone = failure.as_ref().map_or(part.len(), Failure::index);
+        let rest = part.split_off(gone);
+        fates.extend(part.into_iter().map(|name| (name, Fate::Gone)));
+        let mut rest = rest.into_iter();
+        if let (Some(failure), Some(name)) = (failure, rest.next()) {
+            if !failure.error.is_not_found() {
+                stays.extend(name.parent);
+            }
+            fates.push((name, Fate::Failed(failure.error)));
+        }
+        rest.rev().for_each(|name| left.push_front(name));
+    }
+    Ok(fates)
+}
+
+/// A name to remove.
+struct Doomed {
+    argument: usize,
+    target: Target,
+    /// The directory it is in.
+    parent: Option<u64>,
+    /// If it is a directory.
+    folder: Option<u64>,
+}
+
+/// A directory that is not gone yet.
+struct Folder {
+    argument: usize,
+    target: Target,
+    parent: Option<u64>,
+    /// Directories in it that are not gone yet.
+    below: usize,
+    /// Where reading it goes on; once what came so far is gone.
+    from: Option<Cookie>,
+    state: State,
+    /// Whether something in it has to stay.
+    stays: bool,
+    tries: u32,
+    /// Why it cannot be read, but it may be empty all the same; or why it cannot be removed.
+    unreadable: Option<Error>,
+}
+
+#[derive(PartialEq)]
+enum State {
+    /// To be read.
+    Waiting,
+    /// There is more to read.
+    Partial,
+    /// All was read.
+    Read,
+    /// About to be removed.
+    Doomed,
+}
+
+enum Fate {
+    Gone,
+    Failed(Error),
+    /// Not tried, because something in it stays.
+    Skipped,
+}
+
+struct Run<F> {
+    each: F,
+    folders: HashMap<u64, Folder>,
+    /// Directories to be read, the next one last.
+    stack: Vec<u64>,
+    next: u64,
+    failed: u64,
+}
+
+impl<F: FnMut(Removal<'_>)> Run<F> {
+    fn descend(&mut self, argument: usize, target: Target, parent: Option<u64>) {
+        let folder = Folder {
+            argument,
+            target,
+            parent,
+            below: 0,
+            from: None,
+            state: State::Waiting,
+            stays: false,
+            tries: 0,
+            unreadable: None,
+        };
+        self.folders.insert(self.next, folder);
+        self.stack.push(self.next);
+        self.next += 1;
+    }
+
+    fn tell(&mut self, argument: usize, target: &Target, is_directory: bool, result: Result<(), &Error>) {
+        self.failed += u64::from(result.is_err());
+        (self.each)(Removal { argument, target, is_directory, result });
+    }
+
+    fn ask(&mut self) -> Vec<u64> {
+        let rest = self.stack.len().saturating_sub(DIRECTORIES);
+        let mut asked = self.stack.split_off(rest);
+        asked.reverse();
+        asked
+    }
+
+    fn directories(&self, asked: &[u64]) -> Vec<Directory> {
+        let directory = |folder: &Folder| Directory {
+            target: folder.target.clone(),
+            from: folder.from,
+            wanted: AttributeSet::KIND,
+        };
+        asked.iter().filter_map(|id| self.folders.get(id)).map(directory).collect()
+    }
+
+    /// What can be removed after these were read.
+    fn plan(&mut self, asked: Vec<u64>, pages: Vec<PageResult>) -> Result<Vec<Doomed>, Error> {
+        let mut doomed = Vec::new();
+        self.stack.extend(asked.iter().skip(pages.len()).rev());
+        for (id, page) in asked.into_iter().zip(pages) {
+            let Some(folder) = self.folders.get_mut(&id) else { continue };
+            let (argument, directory) = (folder.argument, folder.target.clone());
+            let page = page.unwrap_or_else(|error| {
+                folder.unreadable = Some(error);
+                Page::default()
+            });
+            if let Some(Error::Connection(_)) = folder.unreadable
+                && let Some(error) = folder.unreadable.take()
+            {
+                return Err(error);
+            }
+            folder.from = page.next;
+            folder.state = if page.next.is_some() { State::Partial } else { State::Read };
+            folder.below += page.entries.iter().filter(|entry| entry.attributes.is(Kind::Directory)).count();
+            for entry in page.entries {
+                let target = directory.join(&entry.name);
+                if entry.attributes.is(Kind::Directory) {
+                    self.descend(argument, target, Some(id));
+                } else {
+                    doomed.push(Doomed { argument, target, parent: Some(id), folder: None });
+                }
+            }
+            self.finish(id, &mut doomed);
+        }
+        Ok(doomed)
+    }
+
+    /// Goes on with a directory of which all that was read is gone or about to go, and with those above it.
+    fn finish(&mut self, id: u64, doomed: &mut Vec<Doomed>) {
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let Some(folder) = self.folders.get_mut(&id).filter(|folder| folder.below == 0) else { return };
+            match folder.state {
+                State::Partial => {
+                    folder.state = State::Waiting;
+                    self.stack.push(id);
+                    return;
+                }
+                State::Waiting | State::Doomed => return,
+                State::Read => folder.state = State::Doomed,
+            }
+            let (argument, target, parent) = (folder.argument, folder.target.clone(), folder.parent);
+            let stays = folder.stays;
+            if stays {
+                self.leave(id);
+            } else {
+                doomed.push(Doomed { argument, target, parent, folder: Some(id) });
+            }
+            if let Some(above) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
+                above.below -= 1;
+                above.stays |= stays;
+            }
+            next = parent;
+        }
+    }
+
+    /// This directory stays.
+    fn leave(&mut self, id: u64) {
+        let Some(folder) = self.folders.remove(&id) else { return };
+        if let Some(error) = folder.unreadable {
+            self.tell(folder.argument, &folder.target, true, Err(&error));
+        }
+        if let Some(above) = folder.parent.and_then(|parent| self.folders.get_mut(&parent)) {
+            above.stays = true;
+        }
+    }
+
+    fn settle(&mut self, fates: Vec<(Doomed, Fate)>) {
+        for (name, fate) in fates {
+            let Doomed { argument, target, parent, folder } = name;
+            match (folder, fate) {
+                (_, Fate::Gone) => {
+                    folder.and_then(|folder| self.folders.remove(&folder));
+                    self.tell(argument, &target, folder.is_some(), Ok(()));
+                }
+                (None, Fate::Failed(error)) => {
+                    // Somebody else was faster.
+                    if parent.is_none() || !error.is_not_found() {
+                        self.tell(argument, &target, false, Err(&error));
+                        if let Some(above) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
+                            above.stays = true;
+                        }
+                    }
+                }
+                (Some(id), Fate::Failed(error)) => self.stuck(id, error),
+                (Some(id), Fate::Skipped) => match self.folders.get_mut(&id) {
+                    Some(folder) if !folder.stays => {
+                        folder.state = State::Read;
+                        self.again_below(parent);
+                    }
+                    _ => self.leave(id),
+                },
+                (None, Fate::Skipped) => {}
+            }
+        }
+    }
+
+    /// A directory cannot be removed: because somebody put something into it, or for good.
+    fn stuck(&mut self, id: u64, error: Error) {
+        let Some(folder) = self.folders.get_mut(&id) else { return };
+        if matches!(error.errno(), 39 | 17) && folder.unreadable.is_none() && folder.tries < TRIES {
+            let parent = folder.parent;
+            (folder.tries, folder.from, folder.state) = (folder.tries + 1, None, State::Waiting);
+            self.stack.push(id);
+            self.again_below(parent);
+            return;
+        }
+        if folder.unreadable.is_none() {
+            folder.unreadable = Some(error);
+        }
+        self.leave(id);
+    }
+
+    fn again_below(&mut self, parent: Option<u64>) {
+        if let Some(above) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
+            above.below += 1;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Open files (V6 to V9).
+
+use vector_client::{AttributeSet, Copy, Error, NewAttributes, Open, Read, Step, Target, Write};
+
+use crate::world::World;
+
+#[tokio::test]
+async fn files_are_opened_as_each_is_wanted_in_one_round_trip() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
+        let opens = vec![
+            Open::read("/home/a"),
+            Open::create("/home/b", 0o640),
+            Open { truncate: true, ..Open::write("/home/a") },
+        ];
+        let opened = world.costing(1, world.client.vopen(opens)).await;
+        let [read, create, write] = opened.unwrap()[..] else { panic!() };
+        let refused = world.client.vwrite(vec![Write::new(read, 0, "x")]).await.unwrap_err();
+        assert_eq!(refused.error.errno(), 9, "{refused}");
+        let writes =
+            vec![Write::new(create, 0, "made"), Write { stable: true, ..Write::new(write, 0, "again") }];
+        world.client.vwrite(writes).await.unwrap();
+        world.client.vcommit(vec![create]).await.unwrap();
+        let closed = world.costing(1, world.client.vclose(vec![read, create, write])).await;
+        closed.unwrap();
+        let closed = world.client.vread(vec![Read::new(read, 0, 1)]).await.unwrap_err();
+        assert!(matches!(closed.error, Error::NotOpen(_)));
+        let other = world.another().await;
+        let reads = vec![Read::new("/home/a", 0, 9), Read::new("/home/b", 0, 9)];
+        let data = other.vread(reads).await.unwrap();
+        assert_eq!(data[0].clone().into_bytes(), "again");
+        assert_eq!(data[1].clone().into_bytes(), "made");
+    }
+}
+
+#[tokio::test]
+async fn an_open_file_is_a_target_of_every_kind_of_call() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/c", 0o600, "here")]).await.unwrap();
+        let open = world.client.vopen(vec![Open::write("/home/c")]).await.unwrap()[0];
+        world.client.vrename(vec![("/home/c".into(), "/home/d".into())]).await.unwrap();
+        let sizes = world.client.vgetattrs(vec![open.into()], AttributeSet::SIZE).await.unwrap();
+        assert_eq!(sizes[0].size, Some(4));
+        world.client.vsetattrs(vec![(open.into(), NewAttributes::size(3))]).await.unwrap();
+        world.client.vhardlink(vec![(open.into(), "/home/e".into())]).await.unwrap();
+        world.client.vsscopy(vec![Copy::whole(open, "/home/f", 0o600)]).await.unwrap();
+        let reads = ["/home/e", "/home/f"].map(|path| Read::new(path, 0, 9));
+        let data = world.client.vread(reads.into()).await.unwrap();
+        assert!(data.into_iter().all(|data| data.into_bytes() == "her"));
+        let again = world.client.vopen(vec![Open::read(open)]).await.unwrap()[0];
+        let data = world.client.vread(vec![Read::new(again, 1, 9)]).await.unwrap().remove(0);
+        assert_eq!(data.into_bytes(), "er");
+        let below = Target::at(open, "below");
+        let failure = world.client.vread(vec![Read::new(below, 0, 9)]).await.unwrap_err();
+        assert_eq!(failure.error.errno(), 20, "{failure}");
+        let failure = world.client.vremove(vec![open.into()]).await.unwrap_err();
+        assert!(matches!(failure.error, Error::Invalid { .. }), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_may_begin_at_a_handle() {
+    let world = World::new().await;
+    world.client.vmkdir(vec![("/home/a".into(), 0o755), ("/home/a/b".into(), 0o755)]).await.unwrap();
+    world.client.vwrite(vec![Write::whole("/home/a/b/c", 0o600, "here")]).await.unwrap();
+    let handle =
+        world.client.vgetattrs(vec!["/home/a".into()], AttributeSet::HANDLE).await.unwrap().remove(0);
+    let target = Target::at(handle.handle.unwrap(), "b/c");
+    let data = world.client.vread(vec![Read::new(&target, 0, 9)]).await.unwrap().remove(0);
+    assert_eq!(data.into_bytes(), "here");
+    let failure = World::local().client.vread(vec![Read::new(target, 0, 9)]).await.unwrap_err();
+    assert!(matches!(failure.error, Error::Unsupported(_)), "{failure}");
+}
+
+#[tokio::test]
+async fn what_was_opened_before_a_failure_stays_open() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
+        let opens = vec![Open::read("/home/a"), Open::read("/home/none"), Open::read("/home/a")];
+        let failure = world.client.vopen(opens).await.unwrap_err();
+        assert_eq!(failure.done.len(), 1);
+        let data = world.client.vread(vec![Read::new(failure.done[0], 0, 9)]).await.unwrap().remove(0);
+        assert_eq!(data.into_bytes(), "a");
+    }
+}
+
+#[tokio::test]
+async fn an_open_that_a_failed_vector_left_behind_is_closed() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
+        // Fails after the OPEN, in the READ: there is nothing so far out.
+        let steps = vec![Step::Write(Write::new("/home/a", u64::MAX - 1, "beyond"))];
+        let failure = world.client.execute(steps).await.unwrap_err();
+        assert_eq!(failure.index(), 0);
+        world.client.vremove(vec!["/home/a".into()]).await.unwrap();
+        // The client can go only when it holds nothing (RFC 8881 §18.50).
+        world.client.close().await.unwrap();
+    }
+}

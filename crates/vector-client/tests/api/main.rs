@@ -1,0 +1,15 @@
+//! The vector calls over NFS and on this machine: what they do, and in how many round trips.
+
+#![allow(clippy::unwrap_used)] // tests, helpers included
+
+mod attributes;
+mod data;
+mod descriptors;
+mod limits;
+mod listing;
+mod local;
+mod names;
+mod same;
+mod symbolic_links;
+mod transactions;
+mod world;

@@ -1,0 +1,133 @@
+//! Where the calls are tried: a server over a file system in memory, and a directory of this machine.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use environment::Environment;
+use file_system::memory::MemoryFileSystem;
+use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
+use ids::VolumeId;
+use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use vector_client::{Client, Options, Statistics};
+
+/// A server, with one volume `home` that everybody may write to.
+pub async fn server(limits: Limits, stop: CancellationToken) -> SocketAddr {
+    let environment = Environment::real();
+    let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
+    let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
+    let root = transaction.root();
+    let mode = SetAttributes::with_mode(0o777);
+    transaction.set_attributes(root, &mode, Authority::Checked).await.unwrap();
+    transaction.commit(CommitMode::Durable).await.unwrap();
+    let server = Server::new(ServerConfig {
+        exports: vec![Export::new("home", volume)],
+        handle_key: [3; 32],
+        records: Arc::new(MemoryClientRecords::default()),
+        environment,
+        server_id: b"test".to_vec(),
+        lease: ServerConfig::DEFAULT_LEASE,
+        courtesy: ServerConfig::DEFAULT_COURTESY,
+        delegations: true,
+        limits,
+    })
+    .await
+    .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { server.serve(listener, stop).await.unwrap() });
+    address
+}
+
+/// A client, and the files it has to itself: all below `/home`.
+pub struct World {
+    pub client: Client,
+    back_end: BackEnd,
+}
+
+enum BackEnd {
+    Nfs { address: SocketAddr, _server: DropGuard },
+    Local(TempDir),
+}
+
+impl World {
+    /// One over NFS.
+    pub async fn new() -> World {
+        World::with(Limits::default(), |_| {}).await
+    }
+
+    /// One over NFS.
+    pub async fn with(limits: Limits, change: impl FnOnce(&mut Options)) -> World {
+        let stop = CancellationToken::new();
+        let address = server(limits, stop.clone()).await;
+        let mut options = Options::default();
+        change(&mut options);
+        let client = Client::connect(address, options).await.unwrap();
+        World { client, back_end: BackEnd::Nfs { address, _server: stop.drop_guard() } }
+    }
+
+    /// One in a directory of this machine.
+    pub fn local() -> World {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("home")).unwrap();
+        World { client: Client::local(directory.path()).unwrap(), back_end: BackEnd::Local(directory) }
+    }
+
+    /// One of each kind.
+    pub async fn each() -> [World; 2] {
+        [World::new().await, World::local()]
+    }
+
+    pub fn is_nfs(&self) -> bool {
+        matches!(self.back_end, BackEnd::Nfs { .. })
+    }
+
+    /// Who makes the calls.
+    pub fn user(&self) -> u32 {
+        if self.is_nfs() { 0 } else { rustix::process::getuid().as_raw() }
+    }
+
+    /// The directory of the machine that is the root.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.back_end {
+            BackEnd::Local(directory) => Some(directory.path()),
+            BackEnd::Nfs { .. } => None,
+        }
+    }
+
+    /// Another client of the same files.
+    pub async fn another(&self) -> Client {
+        match &self.back_end {
+            BackEnd::Nfs { address, .. } => {
+                Client::connect(*address, Options::default()).await.unwrap()
+            }
+            BackEnd::Local(directory) => Client::local(directory.path()).unwrap(),
+        }
+    }
+
+    /// What `call` sent: round trips.
+    pub async fn round_trips<T>(&self, call: impl Future<Output = T>) -> (T, u64) {
+        let before = self.client.statistics();
+        let result = call.await;
+        let Statistics { round_trips, .. } = self.client.statistics();
+        (result, round_trips - before.round_trips)
+    }
+
+    /// What comes of `call`, which sends `round_trips` requests if there is a server to send any to.
+    pub async fn costing<T>(&self, round_trips: u64, call: impl Future<Output = T>) -> T {
+        let (result, sent) = self.round_trips(call).await;
+        assert_eq!(sent, if self.is_nfs() { round_trips } else { 0 }, "round trips");
+        result
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("with files {}", if self.is_nfs() { "over NFS" } else { "of this machine" });
+        }
+    }
+}
