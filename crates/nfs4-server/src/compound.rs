@@ -9,7 +9,7 @@ mod run;
 
 use file_system::{Authority, Caller, FileId, FileSystem, Mode, Transaction};
 use ids::VolumeId;
-use nfs4::{ClientId, NfsStatus, SessionId, StateId};
+use nfs4::{ClientId, NfsStatus, SessionId, StableHow, StateId};
 use onc_rpc::ConnectionId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -353,6 +353,37 @@ impl<'a> Compound<'a> {
             self.changes = Changes::Unstable;
         }
         Ok(())
+    }
+
+    /// The operation is about to write to `file`, or to cut it, as `id` entitles to. What a client began before the export
+    /// became read-only it may end ([`State::may_finish`]).
+    ///
+    /// [`State::may_finish`]: crate::state::State::may_finish
+    pub fn will_write(&mut self, file: FileId, id: StateId, committed: StableHow) -> Result<(), Failure> {
+        match self.check_writable(file.volume) {
+            Err(NfsStatus::Rofs) => {
+                let (client, id) = (self.client().ok(), self.resolve_state_id(id)?);
+                let may = |client| {
+                    let now = self.server.now();
+                    self.server.state.lock().may_finish(client, &id, file, now)
+                };
+                if !client.is_some_and(may) {
+                    return Err(NfsStatus::Rofs.into());
+                }
+            }
+            checked => checked?,
+        }
+        if committed != StableHow::Unstable {
+            self.make_durable();
+        } else if self.changes == Changes::None {
+            self.changes = Changes::Unstable;
+        }
+        Ok(())
+    }
+
+    /// What the compound has changed has to be durable with its commit.
+    pub fn make_durable(&mut self) {
+        self.changes = Changes::Durable;
     }
 
     /// The operation is about to change `file` in spite of what its delegations promise: those of other clients are

@@ -98,6 +98,23 @@ impl Export {
         Export { options, ..self }
     }
 
+    /// What clients that hold delegations lose when `other` takes the place of this export.
+    fn loss(&self, other: &Export) -> Loss {
+        let (old, new) = (&self.options, &other.options);
+        let anonymous = |options: &ExportOptions| (options.anonymous_uid, options.anonymous_gid);
+        let lacks = |old: &[Network], new: &[Network]| old.iter().any(|network| !new.contains(network));
+        let others = old.squash != new.squash
+            || anonymous(old) != anonymous(new)
+            || lacks(&old.networks, &new.networks)
+            || old.security.is_stricter_in(&new.security)
+            || !self.is_elsewhere() && other.is_elsewhere();
+        match (others, !old.read_only && new.read_only) {
+            (true, _) => Loss::Access,
+            (false, true) => Loss::Writing,
+            (false, false) => Loss::None,
+        }
+    }
+
     /// Whether the volume is not here.
     pub(crate) fn is_elsewhere(&self) -> bool {
         !self.options.referral.is_empty()
@@ -134,6 +151,16 @@ impl Export {
             }
         }
     }
+}
+
+/// What some clients may not do with a volume any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    None,
+    /// Change it.
+    Writing,
+    /// Anything, or as somebody else only.
+    Access,
 }
 
 /// The file number of the pseudo root.
@@ -177,6 +204,15 @@ impl Exports {
     /// The export with this name.
     pub fn by_name(&self, name: &[u8]) -> Option<&Arc<Export>> {
         self.exports.iter().find(|export| export.name.as_bytes() == name)
+    }
+
+    /// What clients that hold delegations of a volume lose when `others` take the place of these exports.
+    pub fn loss(&self, others: &Exports, volume: VolumeId) -> Loss {
+        match (self.of_volume(volume), others.of_volume(volume)) {
+            (Some(old), Some(new)) => old.loss(new),
+            (Some(_), None) => Loss::Access,
+            (None, _) => Loss::None,
+        }
     }
 
     /// In order of their names.
@@ -255,6 +291,7 @@ mod tests {
     use file_system::memory::MemoryFileSystem;
 
     use super::*;
+    use crate::TlsDemand;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const NOW: Timestamp = Timestamp { seconds: 9, nanos: 0 };
@@ -332,5 +369,44 @@ mod tests {
         assert!(after.by_name(b"a").is_none());
         assert!(table.replace(vec![export("", 1)], NOW).is_err());
         assert_eq!(names(&table.seen_from(HERE)), ["c"], "nothing changed");
+    }
+
+    #[test]
+    fn what_clients_lose_by_other_options_is_known() {
+        let usual = ExportOptions::default();
+        let security = |flavors: &[Flavor], tls, trusted: &[Network]| ExportOptions {
+            security: ExportSecurity { flavors: flavors.into(), tls, trusted: trusted.into() },
+            ..ExportOptions::default()
+        };
+        let read_only = ExportOptions { read_only: true, ..usual.clone() };
+        let narrow = ExportOptions { networks: vec![Network::ALL_V4], ..usual.clone() };
+        let here = [Network::LOOPBACK_V4, Network::LOOPBACK_V6];
+        let (both, optional) = ([Flavor::Sys, Flavor::None], TlsDemand::Optional);
+        let cases = [
+            (usual.clone(), Loss::None),
+            (ExportOptions { acls: true, utf8: true, ..usual.clone() }, Loss::None),
+            (security(&[Flavor::Krb5, Flavor::Sys, Flavor::None], optional, &here), Loss::None),
+            (read_only.clone(), Loss::Writing),
+            (narrow.clone(), Loss::Access),
+            (ExportOptions { networks: vec![Network::ALL_V4], ..read_only.clone() }, Loss::Access),
+            (ExportOptions { squash: Squash::Root, ..usual.clone() }, Loss::Access),
+            (ExportOptions { anonymous_uid: 7, ..usual.clone() }, Loss::Access),
+            (security(&[Flavor::Sys], optional, &here), Loss::Access),
+            (security(&both, TlsDemand::Required, &here), Loss::Access),
+            (security(&both, optional, &here[..1]), Loss::Access),
+        ];
+        for (options, loss) in cases {
+            let told = format!("{options:?}");
+            assert_eq!(export("a", 1).loss(&export("a", 1).with(options)), loss, "{told}");
+        }
+        for options in [read_only, narrow] {
+            assert_eq!(export("a", 1).with(options).loss(&export("a", 1)), Loss::None, "they get more");
+        }
+        let table = ExportTable::new(vec![export("b", 1), export("a", 2)], NOW).unwrap();
+        let before = table.all();
+        table.replace(vec![export("b", 1)], NOW).unwrap();
+        assert_eq!(before.loss(&table.all(), VolumeId(1)), Loss::None);
+        assert_eq!(before.loss(&table.all(), VolumeId(2)), Loss::Access, "it is offered no more");
+        assert_eq!(table.all().loss(&before, VolumeId(2)), Loss::None);
     }
 }

@@ -161,6 +161,13 @@ impl ExportSecurity {
         self.lack(shown).is_none()
     }
 
+    /// Whether something that is taken now is not taken by `other`.
+    pub(crate) fn is_stricter_in(&self, other: &ExportSecurity) -> bool {
+        self.flavors.iter().any(|flavor| !other.flavors.contains(flavor))
+            || self.trusted.iter().any(|network| !other.trusted.contains(network))
+            || self.tls < other.tls
+    }
+
     /// Whether clients at this address are believed who their users are.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(address))

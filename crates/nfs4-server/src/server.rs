@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use file_system::FileId;
 use nfs4::OwnerName;
 use onc_rpc::{
     Budget, Call, Connection, ConnectionId, Peer, Registration, Reply, RpcError, Security, Service,
@@ -21,7 +22,7 @@ use crate::callbacks;
 use crate::compound;
 use crate::connections::Connections;
 use crate::expected_reply;
-use crate::exports::ExportTable;
+use crate::exports::{ExportTable, Loss};
 use crate::file_handle::HandleKey;
 use crate::in_flight::InFlight;
 use crate::metrics::{Metrics, MetricsSnapshot};
@@ -133,10 +134,22 @@ impl Server {
     }
 
     /// Offers these volumes from now on. Handles of a volume that is not among them are stale until it comes back;
-    /// requests that are being run still end on it.
+    /// requests that are being run still end on it. Delegations are recalled whose holders may do less than before.
     pub fn replace_exports(&self, exports: Vec<Export>) -> Result<(), ServerError> {
         let shared = &self.inner.shared;
-        shared.exports.replace(exports, shared.environment.clock.wall())
+        let before = shared.exports.all();
+        shared.exports.replace(exports, shared.environment.clock.wall())?;
+        let (after, now) = (shared.exports.all(), shared.now());
+        let is_lost = |file: FileId, writing| match before.loss(&after, file.volume) {
+            Loss::None => false,
+            Loss::Writing => writing,
+            Loss::Access => true,
+        };
+        let recalled = shared.state.lock().recall_lost(is_lost, now);
+        if recalled > 0 {
+            tracing::info!(recalled, "delegations are recalled, as their exports allow less than before");
+        }
+        Ok(())
     }
 
     /// Offers TLS and RPCSEC_GSS, or demands them, on connections made from now on. At first it does neither.

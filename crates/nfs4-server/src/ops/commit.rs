@@ -14,7 +14,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CommitArgs) -> Result<Veri
     let file = super::lock::regular_file(cx).await?;
     let file_system = cx.file_system(file.volume)?;
     if cx.has_changed() {
-        cx.will_change(file.volume)?;
+        cx.make_durable();
     }
     let verifier = Verifier(file_system.write_verifier());
     file_system.sync(file).await?;

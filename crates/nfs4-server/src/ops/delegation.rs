@@ -102,9 +102,16 @@ fn delegate(
         Ok(writing) => {
             let request = request(cx, session.request, writing, attributes)?;
             let file_system = cx.file_system(request.file.volume)?;
-            let (now, undo) = (cx.server.now(), &mut cx.undo);
+            let (now, before) = (cx.server.now(), cx.exports().change());
+            let undo = &mut cx.undo;
             let reference = || file_system.reference(request.file);
-            cx.server.state.lock().delegate(&request, reference, now, undo).map_err(|why| match why {
+            let mut state = cx.server.state.lock();
+            // Delegations that are lost by other exports are recalled once, when those are in place.
+            let delegated = match cx.server.exports.all().change() == before {
+                true => state.delegate(&request, reference, now, undo),
+                false => Err(Undelegated::Resource),
+            };
+            delegated.map_err(|why| match why {
                 Undelegated::Contention => NoDelegation::Contention { will_push: false },
                 Undelegated::Resource => resource,
                 Undelegated::Upgrade => NoDelegation::UPGRADE_NOT_SUPPORTED,

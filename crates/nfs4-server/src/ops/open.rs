@@ -82,7 +82,9 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     if !granted {
         check_access(&found.attributes, &caller, share)?;
     }
-    if share.access & Share::WRITE != 0 {
+    let by_writer = by_delegation && share.access & Share::WRITE != 0;
+    // Who has it delegated for writing got that while the export was writable.
+    if share.access & Share::WRITE != 0 && !by_writer {
         cx.check_writable(file.volume)?;
     }
     let state_id = match grant(cx, args, share, file, reclaim) {
@@ -91,6 +93,10 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
         Err(_) if found.changed => return Err(Failure::Conflict),
         granted => granted?,
     };
+    if by_writer {
+        let now = cx.server.now();
+        cx.server.state.lock().opened_by_delegation(&state_id, now);
+    }
     let delegation = delegation::with_open(cx, args, &found.attributes)?;
     let mut flags = open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED;
     if cx.server.state.lock().can_call_back(client) {

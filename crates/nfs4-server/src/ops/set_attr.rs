@@ -1,7 +1,9 @@
 //! SETATTR (RFC 8881 §18.30).
 
 use file_system::Authority;
-use nfs4::{Attribute, Bitmap, NfsStatus, SetAttrArgs};
+use file_system::acl::right;
+use file_system::permission::is_granted;
+use nfs4::{Attribute, Bitmap, NfsStatus, SetAttrArgs, StableHow};
 
 use crate::attributes::{check_supported, find_owners, to_change};
 use crate::compound::Compound;
@@ -27,7 +29,10 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bit
     };
     cx.transaction(file.volume).await?;
     cx.yield_delegations(file)?;
-    cx.will_change(file.volume)?;
+    match change.attributes.size {
+        Some(_) => cx.will_write(file, args.state_id, StableHow::FileSync)?,
+        None => cx.will_change(file.volume)?,
+    }
     cx.transaction(file.volume).await?.set_attributes(file, &change.attributes, authority).await?;
     Ok(change.applied)
 }

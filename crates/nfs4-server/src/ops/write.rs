@@ -41,10 +41,7 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: WriteArgs) -> Result<WriteO
         StableHow::Unstable if !cx.is_atomic() => StableHow::Unstable,
         _ => StableHow::FileSync,
     };
-    match committed {
-        StableHow::Unstable => cx.will_write_unstable(file.volume)?,
-        _ => cx.will_change(file.volume)?,
-    }
+    cx.will_write(file, args.state_id, committed)?;
     match cx.transaction(file.volume).await?.write(file, offset, data, authority).await {
         // Of another kind than a regular file.
         Err(FsError::InvalidArgument) => return Err(NfsStatus::WrongType.into()),

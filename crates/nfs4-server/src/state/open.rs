@@ -80,6 +80,8 @@ pub(super) struct Open {
     pub seqid: u32,
     pub share: Share,
     pub history: ShareHistory,
+    /// When it was last asked for by a delegation for writing, which was to be returned then.
+    pub by_delegation: Option<Duration>,
     /// Lock-owner states that were made with this open.
     pub locks: Vec<Other>,
     #[allow(dead_code)] // held for its Drop alone
@@ -218,12 +220,20 @@ impl State {
                 seqid: 1,
                 share: request.share,
                 history: ShareHistory::of(request.share),
+                by_delegation: None,
                 locks: Vec::new(),
                 reference: reference(),
             },
         );
         undo.push(Undo::Opened(other));
         Ok(StateId { seqid: 1, other })
+    }
+
+    /// The open that `id` names stands for what its client has written under a delegation.
+    pub fn opened_by_delegation(&mut self, id: &StateId, now: Duration) {
+        if let Some(Held::Open(open)) = self.held.get_mut(&id.other) {
+            open.by_delegation = Some(now);
+        }
     }
 
     /// OPEN_DOWNGRADE (RFC 8881 §18.18).

@@ -123,6 +123,35 @@ impl State {
         Err(Refusal::Recalled(file))
     }
 
+    /// Recalls delegations whose holders lose what they stand for, as their exports allow less than before: of all files of
+    /// which `is_lost` says so, told whether it is for writing. Says how many that are.
+    pub fn recall_lost(&mut self, is_lost: impl Fn(FileId, bool) -> bool, now: Duration) -> usize {
+        let lost = self.held.iter().filter(|(_, held)| match held {
+            Held::Delegation(held) => {
+                !held.revoked && held.recalled.is_none() && is_lost(held.file, held.writing.is_some())
+            }
+            _ => false,
+        });
+        let lost: Vec<Other> = lost.map(|(other, _)| *other).collect();
+        lost.iter().for_each(|other| self.start_recall(*other, now));
+        lost.len()
+    }
+
+    /// Whether `client` may end what it began to write to `file` before that became read-only: as long as the delegation for
+    /// writing is neither returned nor revoked, and for a lease by an open that it was turned into.
+    pub fn may_finish(&self, client: ClientId, id: &StateId, file: FileId, now: Duration) -> bool {
+        if self.delegations_of(file).any(|(_, held)| held.client == client && held.writing.is_some()) {
+            return true;
+        }
+        let open = match self.held.get(&id.other) {
+            Some(Held::Lock(lock)) => self.held.get(&lock.open),
+            held => held,
+        };
+        matches!(open, Some(Held::Open(open)) if open.client == client
+            && open.file == file
+            && open.by_delegation.is_some_and(|since| now < since + self.config.lease))
+    }
+
     fn start_recall(&mut self, other: Other, now: Duration) {
         if let Some(Held::Delegation(held)) = self.held.get_mut(&other)
             && held.recalled.is_none()

@@ -33,5 +33,6 @@ mod referrals;
 mod restarts;
 mod security;
 mod sparse_files;
+mod stricter_exports;
 mod write_delegations;
 mod xattrs;
