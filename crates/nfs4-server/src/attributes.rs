@@ -14,7 +14,7 @@ mod tests;
 pub(crate) use describe::Describer;
 pub(crate) use of_handle::{check_supported, of_current, of_file};
 pub(crate) use pseudo_root::{of_absent, of_mount_point, of_pseudo_root};
-pub(crate) use set::{ToSet, find_owners, to_change, to_set};
+pub(crate) use set::{ToSet, named_owners, to_change, to_set, without_owners};
 pub(crate) use supported::{EXCLUSIVE_CREATE, check_readable, supported, wants_space};
 
 /// The wire form. Both sides are of one transaction, so nothing came in between.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use file_system::{SetAttributes, SetTime};
 use ids::Timestamp;
-use nfs4::{Attribute, AttributeValues, Bitmap, Fattr, ModeMasked, NfsStatus, NfsTime};
+use nfs4::{Attribute, AttributeValues, Bitmap, Fattr, ModeMasked, NfsStatus, NfsTime, Utf8String};
 
 use super::acl::{from_acl, from_dacl, named_in};
 use super::supported::{SETTABLE, SUPPORTED};
@@ -19,18 +19,25 @@ pub(crate) struct ToSet {
     pub applied: Bitmap,
 }
 
-/// Finds out who the users and groups are that `wanted` names, if that does not take long. To be called before
-/// [`to_set`] and [`to_change`].
-pub(crate) async fn find_owners(wanted: &Fattr, owners: &Owners) {
+/// The users and groups that `wanted` calls by names. Who they are has to be found out ([`Owners::find_ids`]) before
+/// [`to_set`] and [`to_change`], and for those alone who may do what they ask for: name services are slow.
+pub(crate) fn named_owners(wanted: &Fattr, owners: &Owners) -> Vec<(IdKind, Utf8String)> {
     if owners.are_numbers() {
-        return;
+        return Vec::new();
     }
-    let Ok(values) = decode(wanted) else { return };
+    let Ok(values) = decode(wanted) else { return Vec::new() };
     let mut names: Vec<_> = values.acl.iter().flat_map(|acl| named_in(acl)).collect();
     names.extend(values.dacl.iter().flat_map(|dacl| named_in(&dacl.aces)));
     names.extend(values.owner.map(|name| (IdKind::User, name)));
     names.extend(values.owner_group.map(|name| (IdKind::Group, name)));
-    owners.find_ids(names).await;
+    names.retain(|(_, name)| !name.as_bytes().iter().all(u8::is_ascii_digit));
+    names
+}
+
+/// Without users and groups.
+pub(crate) fn without_owners(wanted: &Fattr) -> Result<Fattr, NfsStatus> {
+    let values = decode(wanted)?;
+    Ok(AttributeValues { owner: None, owner_group: None, acl: None, dacl: None, ..values }.to_fattr())
 }
 
 /// What a client asks for in CREATE or OPEN: `NFS4ERR_ATTRNOTSUPP` for an attribute that is not supported,

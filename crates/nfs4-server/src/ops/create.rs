@@ -1,10 +1,11 @@
 //! CREATE (RFC 8881 §18.4).
 
 use bytes::Bytes;
-use file_system::{CreateKind, Device};
+use file_system::permission::may_add;
+use file_system::{CreateKind, Device, FileKind};
 use nfs4::{CreateArgs, CreateOk, CreateType, NfsStatus, SpecData};
 
-use crate::attributes::{change_info, check_supported, find_owners, to_set};
+use crate::attributes::{change_info, check_supported, named_owners, to_set};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
@@ -16,7 +17,14 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<Crea
     let name = super::name(cx, &args.name)?;
     check_supported(cx, args.attributes.bitmap)?;
     let owners = cx.server.owners.current();
-    find_owners(&args.attributes, &owners).await;
+    let named = named_owners(&args.attributes, &owners);
+    if !named.is_empty() {
+        cx.check_writable(directory.volume)?;
+        let caller = cx.caller(directory.volume)?;
+        let parent = cx.transaction(directory.volume).await?.attributes(directory).await?;
+        may_add(&parent, added(&kind), &caller)?;
+        owners.find_ids(named).await;
+    }
     let wanted = to_set(&args.attributes, &owners)?;
     let is_device = matches!(kind, CreateKind::BlockDevice(_) | CreateKind::CharacterDevice(_));
     if is_device && !cx.caller(directory.volume)?.is_superuser() {
@@ -28,6 +36,11 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<Crea
     let created = transaction.create(directory, &name, kind, &wanted.attributes).await?;
     cx.set_current(Handle::File(created.attributes.file));
     Ok(CreateOk { change_info: change_info(created.change), attributes_set: wanted.applied })
+}
+
+/// As far as it matters for the right to add it.
+fn added(kind: &CreateKind) -> FileKind {
+    if matches!(kind, CreateKind::Directory) { FileKind::Directory } else { FileKind::Regular }
 }
 
 fn kind(wanted: &CreateType) -> Result<CreateKind, NfsStatus> {

@@ -1,5 +1,6 @@
 //! OPEN (RFC 8881 §18.16).
 
+use file_system::permission::may_add;
 use file_system::{
     Access, Attributes, Caller, FileId, FileKind, FsError, Name, OpenCreate, SetAttributes, permitted,
 };
@@ -7,7 +8,7 @@ use nfs4::bits::{open_result, share_access};
 use nfs4::{Bitmap, ChangeInfo, CreateHow, NfsStatus, OpenArgs, OpenClaim, OpenHow, OpenOk, StateId};
 
 use super::delegation;
-use crate::attributes::{EXCLUSIVE_CREATE, ToSet, check_supported, find_owners, to_set};
+use crate::attributes::{EXCLUSIVE_CREATE, ToSet, check_supported, named_owners, to_set, without_owners};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
@@ -164,7 +165,7 @@ async fn by_name(
 ) -> Result<Found, Failure> {
     let wanted = match &args.how {
         OpenHow::NoCreate => None,
-        OpenHow::Create(how) => Some(create_arguments(cx, how).await?),
+        OpenHow::Create(how) => Some(create_arguments(cx, how, directory).await?),
     };
     let caller = cx.caller(directory.volume)?;
     let transaction = cx.transaction(directory.volume).await?;
@@ -223,7 +224,11 @@ async fn by_name(
     })
 }
 
-async fn create_arguments(cx: &Compound<'_>, how: &CreateHow) -> Result<(OpenCreate, ToSet), NfsStatus> {
+async fn create_arguments(
+    cx: &mut Compound<'_>,
+    how: &CreateHow,
+    directory: FileId,
+) -> Result<(OpenCreate, ToSet), Failure> {
     let (how, attributes) = match how {
         CreateHow::Unchecked(attributes) => (OpenCreate::Unchecked, attributes),
         CreateHow::Guarded(attributes) => (OpenCreate::Guarded, attributes),
@@ -232,10 +237,20 @@ async fn create_arguments(cx: &Compound<'_>, how: &CreateHow) -> Result<(OpenCre
     };
     check_supported(cx, attributes.bitmap)?;
     if matches!(how, OpenCreate::Exclusive(_)) && !EXCLUSIVE_CREATE.contains_all(attributes.bitmap) {
-        return Err(NfsStatus::Inval);
+        return Err(NfsStatus::Inval.into());
     }
     let owners = cx.server.owners.current();
-    find_owners(attributes, &owners).await;
+    let named = named_owners(attributes, &owners);
+    if named.is_empty() {
+        return Ok((how, to_set(attributes, &owners)?));
+    }
+    let caller = cx.caller(directory.volume)?;
+    let parent = cx.transaction(directory.volume).await?.attributes(directory).await?;
+    if cx.check_writable(directory.volume).is_err() || may_add(&parent, FileKind::Regular, &caller).is_err() {
+        // Nothing is made, and of what is there no owner is set.
+        return Ok((how, to_set(&without_owners(attributes)?, &owners)?));
+    }
+    owners.find_ids(named).await;
     Ok((how, to_set(attributes, &owners)?))
 }
 

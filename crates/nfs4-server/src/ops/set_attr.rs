@@ -5,7 +5,7 @@ use file_system::acl::right;
 use file_system::permission::is_granted;
 use nfs4::{Attribute, Bitmap, NfsStatus, SetAttrArgs, StableHow};
 
-use crate::attributes::{check_supported, find_owners, to_change};
+use crate::attributes::{check_supported, named_owners, to_change};
 use crate::compound::Compound;
 use crate::failure::Failure;
 
@@ -16,7 +16,21 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &SetAttrArgs) -> Result<Bit
     let wanted = &args.attributes;
     check_supported(cx, wanted.bitmap)?;
     let owners = cx.server.owners.current();
-    find_owners(wanted, &owners).await;
+    let named = named_owners(wanted, &owners);
+    if !named.is_empty() {
+        cx.check_writable(file.volume)?;
+        let caller = cx.caller(file.volume)?;
+        let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
+        let granted = |wanted| is_granted(&attributes, &caller, wanted);
+        let may = caller.is_superuser()
+            || caller.uid == attributes.uid
+            || granted(right::WRITE_OWNER)
+            || granted(right::WRITE_ACL);
+        if !may {
+            return Err(NfsStatus::Perm.into());
+        }
+        owners.find_ids(named).await;
+    }
     let mode = if wanted.bitmap.contains(Attribute::ModeSetMasked) {
         cx.transaction(file.volume).await?.attributes(file).await?.mode
     } else {

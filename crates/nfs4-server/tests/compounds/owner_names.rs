@@ -1,13 +1,19 @@
 //! Users and groups by name (RFC 8881 §5.9).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use nfs4::attribute::acl::{ALLOWED, flag};
-use nfs4::{Ace, Attribute, AttributeValues, Bitmap, FileHandle, NfsStatus, StateId};
+use nfs4::bits::share_access;
+use nfs4::{
+    Ace, Attribute, AttributeValues, Bitmap, CreateArgs, CreateHow, CreateType, FileHandle, NfsArgOp,
+    NfsResOp, NfsStatus, OpenHow, Outcome, StateId,
+};
 use nfs4_client::Session;
-use nfs4_client::operations::{open, owner, put_handle, set_attributes, unchecked};
+use nfs4_client::operations::{create, open, owner, put_handle, set_attributes, unchecked};
 use nfs4_server::{Export, ExportOptions, IdKind, NameMapping, NameService, NameServiceError};
+use onc_rpc::{AuthSys, Credential};
 
 use crate::harness::{Running, World, home, outcome};
 
@@ -148,5 +154,60 @@ async fn a_file_is_made_with_a_named_owner_or_not_at_all() {
     assert_eq!(session.attributes(&file, OWNERS).await.unwrap().owner, Some("anna@example.org".into()));
     assert_eq!(outcome(&session, &make("g", &owned("berta@example.org", "50"))).await.0, NfsStatus::BadOwner);
     assert_eq!(crate::harness::status(session.lookup(&["home", "g"]).await), NfsStatus::NoEnt);
+    running.stop().await;
+}
+
+/// Knows nobody, and counts who is asked for.
+#[derive(Default)]
+struct Counting(Arc<AtomicUsize>);
+
+#[async_trait]
+impl NameService for Counting {
+    async fn name(&self, _: IdKind, _: u32) -> Result<Option<String>, NameServiceError> {
+        Ok(None)
+    }
+
+    async fn id(&self, _: IdKind, _: &str) -> Result<Option<u32>, NameServiceError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(None)
+    }
+}
+
+#[tokio::test]
+async fn the_name_service_is_asked_for_those_who_may_do_what_they_want_and_for_nobody_else() {
+    let world = World::new().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let running = start(&world, Counting(asked.clone())).await;
+    let session = running.client("a").await;
+    let root = home(&session).await;
+    let file = session.create(&root, "f", 0o644).await.unwrap().handle;
+    let folder = [put_handle(&root), create(CreateType::Directory, "d", 0o755), NfsArgOp::GetFh];
+    let results = session.execute(&folder).await.unwrap();
+    let Some(NfsResOp::GetFh(Outcome::Ok(folder))) = results.last() else { panic!("{results:?}") };
+    let stranger = session.with_credential(Credential::Sys(AuthSys::new(4711, 4711)));
+
+    let values = owned("made-up@example.org", "0");
+    let owned_open = |name: &str| {
+        let how = OpenHow::Create(CreateHow::Unchecked(values.to_fattr()));
+        open(name, share_access::READ, how, owner("o"))
+    };
+    let made = NfsArgOp::Create(CreateArgs {
+        object_type: CreateType::Fifo,
+        name: "made".into(),
+        attributes: values.to_fattr(),
+    });
+    assert_eq!(set(&stranger, &file, &values).await, NfsStatus::Perm);
+    assert_eq!(outcome(&stranger, &[put_handle(folder), made.clone()]).await.0, NfsStatus::Access);
+    assert_eq!(outcome(&stranger, &[put_handle(folder), owned_open("made")]).await.0, NfsStatus::Access);
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    session.create(folder, "there", 0o644).await.unwrap();
+    let there = [put_handle(folder), owned_open("there")];
+    assert_eq!(outcome(&stranger, &there).await.0, NfsStatus::Ok, "it sets no owner of what is there");
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+
+    assert_eq!(outcome(&session, &[put_handle(folder), made]).await.0, NfsStatus::BadOwner);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(outcome(&session, &[put_handle(folder), owned_open("made")]).await.0, NfsStatus::BadOwner);
+    assert_eq!(set(&session, &file, &values).await, NfsStatus::BadOwner);
     running.stop().await;
 }
