@@ -251,9 +251,15 @@ impl Server {
             shared.signals.to_call.notified().await;
             loop {
                 let Some(probe) = shared.state.lock().next_probe() else { break };
-                let peer = self.inner.peers.lock().get(&probe.connection).cloned();
                 let server = self.clone();
-                tokio::spawn(async move { callbacks::probe(&server.inner.shared, peer, probe).await });
+                tokio::spawn(async move {
+                    let shared = &server.inner.shared;
+                    if !probe.pause.is_zero() {
+                        shared.environment.clock.sleep(probe.pause).await;
+                    }
+                    let peer = server.inner.peers.lock().get(&probe.connection).cloned();
+                    callbacks::probe(shared, peer, probe).await;
+                });
             }
             loop {
                 let Some(callback) = shared.state.lock().next_callback() else { break };

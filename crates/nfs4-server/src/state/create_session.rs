@@ -141,6 +141,8 @@ impl State {
                 connections: vec![request.connection],
                 wants_back_channel: request.back_channel,
                 back_channels: request.back_channel.then_some(request.connection).into_iter().collect(),
+                in_doubt: Vec::new(),
+                failed_probes: 0,
                 callback_program: request.callback_program,
                 callback_credential: request.callback_credential.clone(),
                 minor_version: request.minor_version,

@@ -1,9 +1,11 @@
 //! Whether clients can be called back: CB_NULL over each connection that is bound for callbacks (RFC 8881 §20.1).
 //!
 //! A connection counts until its probe fails. Then it is taken for lost to callbacks: the client is told
-//! (`SEQ4_STATUS_CB_PATH_DOWN`) and delegated nothing, before somebody has to wait for it.
+//! (`SEQ4_STATUS_CB_PATH_DOWN`) and delegated nothing, before somebody has to wait for it. What it binds after that counts
+//! when its probe is answered, and that is sent after a pause: otherwise the two would go on at the pace of the network.
 
 use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
 
 use nfs4::SessionId;
 use onc_rpc::{ConnectionId, Credential};
@@ -25,6 +27,19 @@ pub(crate) struct Probe {
     pub connection: ConnectionId,
     pub program: u32,
     pub credential: Credential,
+    /// How long to wait first.
+    pub pause: Duration,
+}
+
+/// Before the probe behind one that failed, and at most; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+
+fn pause(failed: u32) -> Duration {
+    match failed.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => LONGEST_PAUSE.min(FIRST_PAUSE * (1 << doublings.min(6))),
+    }
 }
 
 impl State {
@@ -46,6 +61,7 @@ impl State {
                     connection,
                     program: session.callback_program,
                     credential: session.callback_credential.clone(),
+                    pause: pause(session.failed_probes),
                 });
             }
             self.to_probe.connections.remove(&connection);
@@ -56,8 +72,19 @@ impl State {
     /// A probe has ended; `answered` if the client took the call.
     pub fn end_probe(&mut self, id: SessionId, connection: ConnectionId, answered: bool) {
         self.to_probe.connections.remove(&connection);
-        if let (false, Some(session)) = (answered, self.sessions.get_mut(&id)) {
-            session.back_channels.retain(|bound| *bound != connection);
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        // It may be gone, or bound for nothing any more.
+        if !session.back_channels.contains(&connection) {
+            return;
         }
+        if !answered {
+            session.failed_probes = session.failed_probes.saturating_add(1);
+            session.unbind(connection);
+            return;
+        }
+        session.failed_probes = 0;
+        session.in_doubt.clear();
+        let client = session.client;
+        self.call(client);
     }
 }

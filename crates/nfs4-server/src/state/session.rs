@@ -28,8 +28,12 @@ pub(super) struct Session {
     pub connections: Vec<ConnectionId>,
     /// Whether the client asked for a back channel when it made the session.
     pub wants_back_channel: bool,
-    /// Connections that callbacks may use, oldest first.
+    /// Connections that callbacks may use, oldest first, but those in doubt before all others.
     pub back_channels: Vec<ConnectionId>,
+    /// Those of them that count when their probe is answered, as one before them failed.
+    pub in_doubt: Vec<ConnectionId>,
+    /// Probes that failed since one was answered.
+    pub failed_probes: u32,
     pub callback_program: u32,
     /// How callbacks present themselves.
     pub callback_credential: Credential,
@@ -49,9 +53,15 @@ impl Session {
         }
     }
 
+    /// No callback is sent on this connection any more.
+    pub fn unbind(&mut self, connection: ConnectionId) {
+        self.back_channels.retain(|bound| *bound != connection);
+        self.in_doubt.retain(|bound| *bound != connection);
+    }
+
     /// Whether a callback can be sent.
     pub fn can_call(&self) -> bool {
-        !self.back_channels.is_empty() && !self.back_slots.faulty
+        self.back_channels.iter().any(|bound| !self.in_doubt.contains(bound)) && !self.back_slots.faulty
     }
 }
 
@@ -73,9 +83,13 @@ impl State {
     ) -> Result<(), NfsStatus> {
         let session = self.sessions.get_mut(&id).ok_or(NfsStatus::BadSession)?;
         session.came_on(connection);
-        session.back_channels.retain(|bound| *bound != connection);
+        session.unbind(connection);
         if back {
             keep(&mut session.back_channels, connection);
+            if session.failed_probes > 0 {
+                session.back_channels.rotate_right(1);
+                session.in_doubt.push(connection);
+            }
             session.wants_back_channel = true;
             let client = session.client;
             self.call(client);
@@ -100,7 +114,7 @@ impl State {
     pub fn connection_lost(&mut self, connection: ConnectionId) {
         for session in self.sessions.values_mut() {
             session.connections.retain(|bound| *bound != connection);
-            session.back_channels.retain(|bound| *bound != connection);
+            session.unbind(connection);
         }
     }
 

@@ -42,6 +42,13 @@ async fn a_client_that_does_not_take_calls_is_told_that_its_back_channel_is_down
     let down = sequence_status::CB_PATH_DOWN | sequence_status::CB_PATH_DOWN_SESSION;
     // Its refusal comes in between two of these.
     while session.renew().await.unwrap() != down {}
+    // Told again no sooner than after a second, it does not bind its connection all the time.
+    assert_eq!(session.bare_compound(&[binding(session.id())]).await.unwrap().status, NfsStatus::Ok);
+    for _ in 0..100 {
+        assert_eq!(session.renew().await.unwrap(), 0);
+    }
+    world.clock.advance(Duration::from_secs(1));
+    while session.renew().await.unwrap() != down {}
     running.stop().await;
 }
 

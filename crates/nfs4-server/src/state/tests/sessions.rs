@@ -212,6 +212,38 @@ fn a_connection_that_does_not_take_the_null_call_is_lost_to_callbacks() {
     assert_eq!(status.flags, 0x201);
 }
 
+/// Without a pause the client, which binds whenever it is told that its path is down, and the server, which finds that so
+/// again, would go on as fast as they can.
+#[test]
+fn probes_behind_one_that_failed_are_slower_and_the_path_counts_when_one_is_answered() {
+    let mut world = world();
+    let (client, session) = world.connect("a");
+    let seconds = Duration::from_secs;
+    let flags = |world: &mut World, sequence| match world.enter(session, 0, sequence) {
+        Ok(Entered::Run { status, .. }) => {
+            world.state.leave(session, 0, None, world.now);
+            status.flags
+        }
+        other => panic!("{other:?}"),
+    };
+    let pauses = [0, 1, 2, 4, 8, 16, 32, 64, 64];
+    for (sequence, pause) in (1..).zip(pauses) {
+        let probe = world.state.next_probe().unwrap();
+        assert_eq!(probe.pause, seconds(pause));
+        assert_eq!(flags(&mut world, 2 * sequence - 1), 0, "nothing is known yet");
+        assert_eq!(world.state.can_call_back(client), sequence == 1, "it is not relied on");
+        world.state.end_probe(session, CONNECTION, false);
+        assert_eq!(flags(&mut world, 2 * sequence), 0x201);
+        world.state.bind_connection(session, CONNECTION, true).unwrap();
+    }
+    world.state.next_probe().unwrap();
+    world.state.end_probe(session, CONNECTION, true);
+    assert!(world.state.can_call_back(client));
+    world.state.bind_connection(session, CONNECTION, true).unwrap();
+    assert_eq!(world.state.next_probe().unwrap().pause, Duration::ZERO);
+    assert!(world.state.can_call_back(client));
+}
+
 #[test]
 fn a_back_channel_that_is_gone_is_not_probed() {
     let mut world = world();
