@@ -9,6 +9,7 @@ mod peer;
 mod plot;
 mod report;
 mod sample;
+mod vectors;
 mod workload;
 
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ use clap::Parser;
 enum Command {
     /// Run every workload against every server in turn and write a report
     Compare(Compare),
+    /// Run vectors of files against one file at a time, over lines with a delay
+    Vectors(vectors::Vectors),
 }
 
 /// What to compare.
@@ -53,6 +56,9 @@ pub struct Compare {
 }
 
 fn main() -> anyhow::Result<()> {
-    let Command::Compare(compare) = Command::parse();
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(compare::run(compare))
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match Command::parse() {
+        Command::Compare(compare) => runtime.block_on(compare::run(compare)),
+        Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
+    }
 }
