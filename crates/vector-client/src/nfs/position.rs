@@ -188,3 +188,89 @@ impl Position {
         self.saved = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place(path: &str) -> Place {
+        let parts = crate::path::parts(&Bytes::copy_from_slice(path.as_bytes()), true);
+        Place { start: Start::Root, parts }
+    }
+
+    /// What the operations lead to, in a tree in which everything exists.
+    #[derive(Default)]
+    struct Walker {
+        current: Option<Vec<Part>>,
+        saved: Option<Vec<Part>>,
+    }
+
+    impl Walker {
+        fn walk(&mut self, operations: &[NfsArgOp]) {
+            for operation in operations {
+                match operation {
+                    NfsArgOp::PutRootFh => self.current = Some(Vec::new()),
+                    NfsArgOp::SaveFh => self.saved = Some(self.current.clone().unwrap()),
+                    NfsArgOp::RestoreFh => self.current = Some(self.saved.clone().unwrap()),
+                    NfsArgOp::LookupParent => drop(self.current.as_mut().unwrap().pop().unwrap()),
+                    NfsArgOp::Lookup(lookup) => {
+                        self.current.as_mut().unwrap().push(Part::Name(lookup.name.0.clone()));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cousin_is_reached_from_the_root_and_a_brother_from_his_brother() {
+        let mut position = Position::default();
+        assert_eq!(position.go(&place("/1/a/b"), &[]).len(), 4);
+        // `../../c/d` would be no shorter than the way from the root.
+        assert_eq!(position.go(&place("/1/c/d"), &[]).len(), 4);
+        assert_eq!(position.go(&place("/1/c/e"), &[]).len(), 2);
+        assert_eq!(position.go(&place("/1/c/e"), &[]).len(), 0);
+    }
+
+    #[test]
+    fn a_directory_is_saved_if_two_others_need_it_or_if_it_is_deep() {
+        let mut position = Position::default();
+        let (shallow, deep) = (place("/1"), place("/1/2"));
+        let saves = |operations: &[NfsArgOp]| operations.contains(&NfsArgOp::SaveFh);
+        assert!(!saves(&position.go(&shallow, std::slice::from_ref(&shallow))));
+        position.arrived(None);
+        assert!(saves(&position.go(&shallow, &[shallow.clone(), shallow.clone()])));
+        position.arrived(None);
+        assert_eq!(position.go(&shallow, std::slice::from_ref(&shallow)), [NfsArgOp::RestoreFh]);
+        let mut position = Position::default();
+        assert!(saves(&position.go(&deep, std::slice::from_ref(&deep))));
+    }
+
+    proptest! {
+        /// Whatever the order of directories, and whether each is left by a file or not.
+        #[test]
+        fn every_way_leads_there_and_none_is_longer_than_from_the_root(
+            steps in vec((vec("[ab]", 0..5), any::<bool>()), 1..20)
+        ) {
+            let places: Vec<Place> = steps.iter().map(|(names, _)| place(&names.join("/"))).collect();
+            let (mut position, mut walker) = (Position::default(), Walker::default());
+            let (mut operations, mut naive) = (0, 0);
+            for (index, (_, leaves)) in steps.iter().enumerate() {
+                let next = if *leaves { &places[index + 1..places.len().min(index + 3)] } else { &[] };
+                let way = position.go(&places[index], next);
+                walker.walk(&way);
+                prop_assert_eq!(walker.current.as_ref(), Some(&places[index].parts));
+                operations += way.len();
+                naive += 1 + places[index].parts.len();
+                if *leaves {
+                    position.arrived(None);
+                    walker.current = None;
+                }
+            }
+            prop_assert!(operations <= naive, "{operations} instead of {naive}");
+        }
+    }
+}
