@@ -95,9 +95,16 @@ impl Client {
         for index in 0..shared.trunk.len() {
             tokio::spawn(line::keep(shared.clone(), index));
         }
-        recovery::establish(&shared).await?;
-        let session = shared.session().await?;
-        shared.trunk.settled(session.generation).await;
+        let establish = async {
+            recovery::establish(&shared).await?;
+            let session = shared.session().await?;
+            shared.trunk.settled(session.generation).await;
+            Ok::<_, ClientError>(())
+        };
+        match tokio::time::timeout(shared.options.patience, establish).await {
+            Ok(result) => result?,
+            Err(_) => return Err(shared.unreachable()),
+        }
         tokio::spawn(lease::keep(Client { _guard: None, ..client.clone() }));
         Ok(client)
     }

@@ -3,11 +3,12 @@
 //! What 4.1 no longer uses (seqids, client ids in owners) is filled in.
 
 use bytes::Bytes;
+use nfs4::bits::compound_mode;
 use nfs4::{
-    AttributeValues, Bitmap, ClientId, CloseArgs, CommitArgs, Component, CreateArgs, CreateHow, CreateType,
-    Fattr, FileHandle, GetAttrArgs, LockArgs, LockType, Locker, LookupArgs, NfsArgOp, OpenArgs, OpenClaim,
-    OpenHow, OwnerName, PutFhArgs, ReadArgs, ReadDirArgs, RemoveArgs, RenameArgs, SetAttrArgs, StableHow,
-    StateId, StateOwner, UnlockArgs, Verifier, WriteArgs,
+    AttributeValues, Bitmap, ClientId, CloseArgs, CommitArgs, Component, CompoundModeArgs, CreateArgs,
+    CreateHow, CreateType, Fattr, FileHandle, GetAttrArgs, LockArgs, LockType, Locker, LookupArgs, NfsArgOp,
+    OpenArgs, OpenClaim, OpenHow, OwnerName, PutFhArgs, ReadArgs, ReadDirArgs, RemoveArgs, RenameArgs,
+    SetAttrArgs, StableHow, StateId, StateOwner, UnlockArgs, Verifier, WriteArgs,
 };
 
 /// PUTFH.
@@ -128,6 +129,7 @@ pub(crate) fn is_repeatable(operation: &NfsArgOp) -> bool {
         operation,
         NfsArgOp::Access(_)
             | NfsArgOp::Commit(_)
+            | NfsArgOp::CompoundMode(_)
             | NfsArgOp::GetAttr(_)
             | NfsArgOp::GetFh
             | NfsArgOp::GetXattr(_)
@@ -182,6 +184,12 @@ pub(crate) fn only_moves(operation: &NfsArgOp) -> bool {
             | NfsArgOp::RestoreFh
             | NfsArgOp::SaveFh
     )
+}
+
+/// Whether the compound is done whole or not at all (`docs/protocol.md`).
+pub(crate) fn is_atomic(operations: &[NfsArgOp]) -> bool {
+    let Some(NfsArgOp::CompoundMode(CompoundModeArgs { flags })) = operations.first() else { return false };
+    flags & compound_mode::ATOMIC != 0
 }
 
 /// The open, lock or delegation that the operation is done under.

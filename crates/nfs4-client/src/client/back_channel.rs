@@ -1,9 +1,10 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
-use nfs4::{NfsCbArgOp, NfsCbResOp, NfsStatus};
+use nfs4::{CbRecallArgs, NfsCbArgOp, NfsCbResOp, NfsStatus};
 use onc_rpc::{Call, Peer, Reply, Service};
 use parking_lot::RwLock;
+use tokio::runtime::Handle;
 
 use super::shared::Shared;
 use crate::Callback;
@@ -36,6 +37,13 @@ impl Callbacks {
     /// Says whose callbacks these are, before the first one.
     pub fn belong_to(&self, client: &Arc<Shared>) {
         self.receiver.client.get_or_init(|| Arc::downgrade(client));
+    }
+
+    /// Who gave this delegation has asked for it back in the same breath (RFC 8881 §18.16.3), and will not call for it.
+    pub fn recall(&self, runtime: &Handle, recall: CbRecallArgs) {
+        if let Some(user) = self.receiver.user.clone() {
+            runtime.spawn(async move { drop(user.call(NfsCbArgOp::Recall(recall)).await) });
+        }
     }
 
     /// A session is about to be made: the callbacks of any other one are no longer executed.

@@ -9,7 +9,7 @@ use super::Client;
 use super::exchange::{DELAYS, Exchanged, Request, exchange};
 use super::in_flight::{Courier, InFlight};
 use super::revocation::is_revoked;
-use crate::operations::{only_moves, only_reads, state_id_of};
+use crate::operations::{is_atomic, only_moves, only_reads, state_id_of};
 use crate::{ClientError, Reply, wire};
 
 /// How many sessions may end under one compound before it is taken for the cause.
@@ -73,6 +73,7 @@ impl Client {
                 credential: self.credential.clone(),
                 body,
                 operations: operations.len(),
+                is_atomic: is_atomic(&operations),
                 counters: [Some(shared.counters.clone()), self.counters.clone()],
             };
             if let Some(status) = shared.limits.refuses(operations.len(), request.bytes()) {
@@ -129,11 +130,7 @@ impl Client {
 
 /// Whether the server asks to come again later before anything was done.
 fn is_put_off(reply: &Reply, operations: &[NfsArgOp]) -> bool {
-    matches!(reply.status, NfsStatus::Delay | NfsStatus::Grace)
-        && reply.results.len() <= operations.len()
-        && reply
-            .results
-            .len()
-            .checked_sub(1)
-            .is_some_and(|failed| operations[..failed].iter().all(only_moves))
+    let asks = matches!(reply.status, NfsStatus::Delay | NfsStatus::Grace);
+    let before = operations.get(..reply.results.len().wrapping_sub(1));
+    asks && before.is_some_and(|done| is_atomic(operations) || done.iter().all(only_moves))
 }

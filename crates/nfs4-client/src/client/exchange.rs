@@ -30,6 +30,8 @@ pub(super) struct Request {
     pub body: Vec<Bytes>,
     /// SEQUENCE not included.
     pub operations: usize,
+    /// Done whole or not at all, for which there are other limits.
+    pub is_atomic: bool,
     /// Of the client, and of the part of the program that sends it if that counts for itself.
     pub counters: [Option<Arc<Counters>>; 2],
 }
@@ -123,6 +125,7 @@ pub(super) async fn exchange(
                     response_bytes: received as u32,
                     begun: false,
                 };
+                let size = (!request.is_atomic).then_some(size);
                 match judge(&shared, &session, &mut slot, reply, size, doubtful) {
                     Verdict::Is(exchanged) => {
                         if let Exchanged::Answer(reply) = &exchanged {
@@ -178,7 +181,7 @@ fn judge(
     session: &Arc<LiveSession>,
     slot: &mut Slot,
     mut reply: CompoundRes,
-    size: Size,
+    size: Option<Size>,
     doubtful: bool,
 ) -> Verdict {
     let sequence = if reply.results.is_empty() { None } else { Some(reply.results.remove(0)) };
@@ -225,7 +228,9 @@ fn judge(
             Exchanged::Lost { doubtful }
         }
         status if is_about_size(status) => {
-            shared.limits.learn(status, size);
+            if let Some(size) = size {
+                shared.limits.learn(status, size);
+            }
             Exchanged::Failed(ClientError::TooLarge { status })
         }
         status => Exchanged::Failed(ClientError::Refused { status }),
@@ -238,13 +243,15 @@ fn accepted(
     session: &LiveSession,
     sequence: SequenceOk,
     reply: CompoundRes,
-    size: Size,
+    size: Option<Size>,
 ) -> Exchanged {
     session.slots.use_up_to(sequence.target_highest_slot);
     if reply.status == NfsStatus::RetryUncachedRep && reply.results.len() <= 1 {
         return Exchanged::Forgotten;
     }
-    if is_about_size(reply.status) {
+    if let Some(size) = size
+        && is_about_size(reply.status)
+    {
         let done = reply.results.len().saturating_sub(1) as u32;
         let (operations, begun) = if done > 0 { (done, true) } else { (size.operations, false) };
         shared.limits.learn(reply.status, Size { operations, begun, ..size });

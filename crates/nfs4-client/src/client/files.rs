@@ -92,6 +92,7 @@ impl Client {
         let open = OpenState::new(handle, owner, self.credential.clone(), share, opened, instance);
         let open = Arc::new(open);
         self.shared.holdings.insert(open.clone());
+        self.shared.return_if_asked(&open);
         open
     }
 

@@ -65,6 +65,7 @@ async fn reclaim_opens(
         if is_empty {
             shared.holdings.remove(open);
         }
+        shared.return_if_asked(open);
     }
     Ok(())
 }

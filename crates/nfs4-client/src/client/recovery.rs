@@ -64,10 +64,10 @@ pub(super) async fn establish(shared: &Arc<Shared>) -> Result<(), ClientError> {
         }
     };
     // CREATE_SESSION binds its connection; the others follow.
-    shared.trunk.bind(line, session.generation);
+    shared.trunk.bind_this(line, &peer, session.generation);
     shared.newest.send_replace(Some(session.clone()));
     destroy_left_behind(shared, &peer, session.minor_version).await;
-    if identity.instance == 1 && !identity.is_complete {
+    if !identity.is_complete {
         learn_lease(shared, &session).await?;
     }
     reclaim::reclaim(shared, &session, identity.instance).await?;
@@ -125,6 +125,7 @@ impl Shared {
             credential: credential.clone(),
             body: wire::encode(session.minor_version, Some(slot.arguments(true)), operations),
             operations: operations.len(),
+            is_atomic: false,
             counters: [Some(self.counters.clone()), None],
         };
         match exchange(self.clone(), session.clone(), slot, request, Arc::default()).await {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use nfs4::SessionId;
+use nfs4::{CbRecallArgs, OpenDelegation, SessionId};
 use onc_rpc::{Credential, Peer, RpcError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -16,6 +16,7 @@ use super::holdings::Holdings;
 use super::identity::Identity;
 use super::limits::LimitTable;
 use super::live_session::LiveSession;
+use super::open_state::OpenState;
 use super::options::Options;
 use super::recovery;
 use super::statistics::Counters;
@@ -170,6 +171,17 @@ impl Shared {
         if let Some(session) = &*self.newest.borrow() {
             session.slots.use_up_to(highest);
         }
+    }
+
+    /// Passes on that the server wants back what it has just delegated.
+    pub fn return_if_asked(&self, open: &OpenState) {
+        let state_id = match &open.held.lock().delegation {
+            OpenDelegation::Read(read) if read.recall => read.state_id,
+            OpenDelegation::Write(write) if write.recall => write.state_id,
+            _ => return,
+        };
+        let recall = CbRecallArgs { state_id, truncate: false, file_handle: open.handle().clone() };
+        self.callbacks.recall(&self.runtime, recall);
     }
 
     /// Opens the connection of a line, to the addresses in turn.

@@ -82,6 +82,16 @@ impl Trunk {
         self.changed.send_replace(());
     }
 
+    /// The same if the line still has this connection.
+    pub fn bind_this(&self, index: usize, peer: &Peer, generation: u64) {
+        let mut state = self.lines[index].state.lock();
+        if state.peer.as_ref().is_some_and(|present| present.connection_id() == peer.connection_id()) {
+            state.bound = generation;
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
     pub fn failed(&self, index: usize) {
         self.lines[index].state.lock().failed = true;
         self.changed.send_replace(());

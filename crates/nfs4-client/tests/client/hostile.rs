@@ -27,7 +27,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
         let results = vec![
             NfsResOp::Sequence(Outcome::Ok(sequence)),
             NfsResOp::PutRootFh(NfsStatus::Ok),
-            NfsResOp::failure(nfs4::OpCode::Remove, NfsStatus::from_code(numbers[0] % 11_000)),
+            NfsResOp::failure(nfs4::OpCode::Remove, NfsStatus::from_code(numbers[0] % 11_000 + 1)),
         ];
         let reply = CompoundRes { status: NfsStatus::Ok, tag: Utf8String::default(), results };
         let mut bytes = xdr::to_bytes(&reply).to_vec();

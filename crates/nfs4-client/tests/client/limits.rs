@@ -75,3 +75,30 @@ async fn what_was_not_granted_is_not_sent() {
     assert_eq!(client.statistics(), before);
     assert_eq!(client.limits().operations, 19, "that teaches nothing");
 }
+
+#[tokio::test]
+async fn what_is_too_large_to_be_atomic_teaches_nothing_and_is_put_off_as_a_whole() {
+    let delayed = std::sync::atomic::AtomicBool::new(false);
+    let (address, _) = Scripted::start(move |_, operations| match operations.len() {
+        50 => Some(Said::Failed(0, NfsStatus::TooManyOps)),
+        4 if !delayed.swap(true, std::sync::atomic::Ordering::SeqCst) => {
+            Some(Said::Failed(3, NfsStatus::Delay))
+        }
+        _ => None,
+    })
+    .await;
+    let client = scripted::connect(address).await;
+    let before = client.limits();
+    let atomic = |count: usize| {
+        let mode = nfs4::CompoundModeArgs { flags: nfs4::bits::compound_mode::ATOMIC };
+        let mut operations = vec![nfs4::NfsArgOp::CompoundMode(mode)];
+        operations.extend(scripted::removal());
+        operations.resize_with(count, || nfs4_client::operations::remove("y"));
+        operations
+    };
+    let refused = client.compound(&atomic(50)).await.unwrap();
+    assert_eq!((refused.status, refused.results.len()), (NfsStatus::TooManyOps, 1));
+    assert_eq!(client.limits(), before);
+    client.compound(&atomic(4)).await.unwrap().into_results().unwrap();
+    assert_eq!(client.statistics().delays, 1);
+}

@@ -9,6 +9,7 @@ mod hostile;
 mod leases;
 mod limits;
 mod proxy;
+mod recalls;
 mod restarts;
 mod scripted;
 mod sessions;

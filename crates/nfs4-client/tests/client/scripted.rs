@@ -155,6 +155,11 @@ impl Scripted {
             results.push(match failed {
                 Some((done, status)) if done == index => NfsResOp::failure(operation.op_code(), status),
                 _ => match operation {
+                    NfsArgOp::CompoundMode(_) => NfsResOp::CompoundMode(Outcome::Ok(nfs4::CompoundModeOk {
+                        flags: 3,
+                        max_operations: 9,
+                        max_bytes: 1 << 20,
+                    })),
                     NfsArgOp::PutRootFh => NfsResOp::PutRootFh(NfsStatus::Ok),
                     NfsArgOp::Lookup(_) => NfsResOp::Lookup(NfsStatus::Ok),
                     NfsArgOp::ReclaimComplete(_) => NfsResOp::ReclaimComplete(NfsStatus::Ok),

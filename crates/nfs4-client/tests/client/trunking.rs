@@ -51,6 +51,21 @@ async fn a_server_is_found_at_the_second_address() {
     until(|| client.connections() == 2).await;
 }
 
+#[tokio::test]
+async fn an_address_of_another_server_is_not_used_while_the_first_one_is_there() {
+    let (one, mut other) = (World::new().await, World::new().await);
+    let options = Options { connections: 2, ..one.options() };
+    let addresses = [one.proxy.address, other.proxy.address];
+    let client = nfs4_client::Client::connect(&addresses, options, None).await.unwrap();
+    let home = home(&client).await;
+    until(|| client.connections() == 2).await;
+    make_directory(&client, &home, "d").await.unwrap();
+    assert_eq!(client.statistics().recoveries, 0);
+    assert_eq!(other.proxy.connections().len(), 1, "asked once who it is");
+    other.stop().await;
+    make_directory(&client, &home, "e").await.unwrap();
+}
+
 /// Polls all of them at once.
 async fn futures_all<T, E: std::fmt::Debug>(calls: impl Iterator<Item = impl Future<Output = Result<T, E>>>) {
     let mut calls: Vec<_> = calls.map(Box::pin).collect();
