@@ -140,7 +140,13 @@ impl Offered {
                 *known.users.realms.write() = keytab.realms();
                 known.mechanism.replace_keytab(keytab);
             }
-            (_, keytab) => self.kerberos = keytab.map(|keytab| Krb5::new(keytab, environment)),
+            (known, keytab) => {
+                // Connections that were made before still offer it: no new context comes of that.
+                if let Some(known) = known {
+                    known.mechanism.replace_keytab(Keytab::default());
+                }
+                self.kerberos = keytab.map(|keytab| Krb5::new(keytab, environment));
+            }
         }
         let seen = Ok(files.digest());
         let differs = self.seen != seen;
@@ -266,5 +272,31 @@ mod tests {
         assert!(security.offer().tls.is_none());
         security.apply(security.prepare(&certified).unwrap()).unwrap();
         assert!(security.offer().tls.is_some());
+    }
+
+    /// With one key of `nfs/box@REALM`, for AES-256.
+    fn keytab() -> Vec<u8> {
+        let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+        let mut entry = [&[0, 2][..], &text("REALM"), &text("nfs"), &text("box")].concat();
+        entry.extend([0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 18, 0, 32]);
+        entry.extend([7; 32]);
+        [&[5, 2][..], &(entry.len() as u32).to_be_bytes(), &entry].concat()
+    }
+
+    #[test]
+    fn no_context_is_made_with_a_keytab_that_is_not_configured_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keytab");
+        std::fs::write(&path, keytab()).unwrap();
+        let kerberos = NfsConfig { keytab: Some(path), ..NfsConfig::default() };
+        let security = NfsSecurity::load(&kerberos, &Environment::real()).unwrap();
+        // As connections that were made before have it.
+        let before = security.offered.lock().kerberos.as_ref().unwrap().mechanism.clone();
+        assert!(before.has_keys());
+        security.apply(security.prepare(&NfsConfig::default()).unwrap()).unwrap();
+        assert!(security.offer().gss.is_none() && !before.has_keys());
+        security.apply(security.prepare(&kerberos).unwrap()).unwrap();
+        let after = security.offered.lock().kerberos.as_ref().unwrap().mechanism.clone();
+        assert!(security.offer().gss.is_some() && after.has_keys() && !before.has_keys());
     }
 }

@@ -28,6 +28,7 @@ use crate::drain::Drains;
 use crate::name_service::SystemNames;
 use crate::nfs_security::NfsSecurity;
 use crate::node_rows::{self, StoredClients};
+use crate::paths::FoundPaths;
 use crate::{Config, Left, StartError, clean_stop, owner};
 
 /// A volume that is being served.
@@ -44,6 +45,8 @@ pub(crate) struct Node {
     pub live: watch::Sender<Arc<Config>>,
     /// Held while the configuration is read again.
     pub reloading: tokio::sync::Mutex<()>,
+    /// For the next page of what a client holds.
+    pub found_paths: FoundPaths,
     /// Held while the exports are put together.
     offering: Mutex<()>,
     pub environment: Environment,
@@ -174,6 +177,7 @@ impl Node {
         let node = Node {
             live: watch::Sender::new(Arc::new(config.clone())),
             reloading: tokio::sync::Mutex::default(),
+            found_paths: FoundPaths::default(),
             offering: Mutex::default(),
             config,
             environment,

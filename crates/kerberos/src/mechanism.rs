@@ -46,6 +46,11 @@ impl Kerberos {
         Kerberos { service: service.into(), keytab, replays: Mutex::default(), entropy }
     }
 
+    /// Whether there is a key that a context can be made with.
+    pub fn has_keys(&self) -> bool {
+        !self.keytab.read().is_empty()
+    }
+
     /// Uses other keys for contexts made from now on.
     pub fn replace_keytab(&self, keytab: Keytab) {
         *self.keytab.write() = Arc::new(keytab);

@@ -116,7 +116,7 @@ pub struct Access {
     pub write: bool,
 }
 
-/// Bytes that are locked.
+/// Bytes that are locked, or that somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockedBytes {
     /// The first one.
@@ -149,6 +149,8 @@ pub enum Holding {
         access: Access,
         /// What is forbidden to others.
         deny: Access,
+        /// What its lock-owners wait for; the first 64.
+        waits: Vec<(OwnerText, LockedBytes)>,
     },
     /// A lock-owner of a file.
     Locks {

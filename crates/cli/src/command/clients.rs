@@ -183,7 +183,12 @@ fn held_for_people(held: &Value) -> Value {
         row["path"] = json!(format!("{}: object {}", text("volume"), text("object")));
     }
     row["what"] = json!(match held["kind"].as_str() {
-        Some("open") => format!("{}, denies {}", text("access"), text("deny")),
+        Some("open") => {
+            let waits = rows(&held["waits"]).iter().map(|wait| {
+                format!(", {} waits for {}", table::text(wait.get("owner")), range(&wait["range"]))
+            });
+            format!("{}, denies {}{}", text("access"), text("deny"), waits.collect::<String>())
+        }
         Some("locks") => {
             let mut ranges: Vec<String> = rows(&held["ranges"]).iter().map(range).collect();
             match held["more_ranges"].as_u64() {
@@ -257,6 +262,11 @@ mod tests {
         assert_eq!(
             what(json!({ "kind": "open", "access": "read", "deny": "none", "path": "/home/f" })),
             "read, denies none"
+        );
+        let waits = json!([{ "owner": "locker", "range": { "offset": 0, "length": 9, "exclusive": true } }]);
+        assert_eq!(
+            what(json!({ "kind": "open", "access": "read+write", "deny": "none", "waits": waits })),
+            "read+write, denies none, locker waits for write 0+9"
         );
         let ranges = json!([
             { "offset": 10, "length": 5, "exclusive": true },

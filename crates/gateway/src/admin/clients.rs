@@ -3,13 +3,14 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::response::Json;
 use nfs4_server::{
-    Access, ClientId, ClientOverview, DelegationStanding, Held, Holding, LockedBytes, Standing,
+    Access, ClientId, ClientOverview, DelegationStanding, Held, Holding, LockedBytes, OwnerText, Standing,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Refusal};
 use crate::node::Node;
+use crate::paths::Shown;
 
 /// Rows of one page when nothing else is said, and at the most.
 const ROWS: usize = 1024;
@@ -98,13 +99,18 @@ fn range(range: &LockedBytes) -> Value {
     json!({ "offset": range.offset, "length": range.length, "exclusive": range.exclusive })
 }
 
+fn wait((owner, wanted): &(OwnerText, LockedBytes)) -> Value {
+    json!({ "owner": owner.to_string(), "range": range(wanted) })
+}
+
 fn describe_held(node: &Node, held: &Held, path: Option<&String>) -> Value {
     let mut row = match &held.holding {
-        Holding::Open { owner, access: open, deny } => json!({
+        Holding::Open { owner, access: open, deny, waits } => json!({
             "kind": "open",
             "owner": owner.to_string(),
             "access": access(*open),
             "deny": access(*deny),
+            "waits": waits.iter().map(wait).collect::<Vec<_>>(),
         }),
         Holding::Locks { owner, ranges, more } => json!({
             "kind": "locks",
@@ -155,7 +161,8 @@ pub(super) async fn show(
     let after = page.after.as_deref().map(state_id).transpose()?;
     let client = node.server.client(known).ok_or_else(|| missing(&name))?;
     let found = node.server.held_by(known, after, page.limit()).ok_or_else(|| missing(&name))?;
-    let paths = node.paths_of(found.held.iter().map(|held| held.file).collect()).await;
+    let shown = Shown { first: after.is_none(), last: found.next.is_none() };
+    let paths = node.paths_of_page(known, shown, found.held.iter().map(|held| held.file).collect()).await;
     let held = found.held.iter().map(|held| describe_held(&node, held, paths.get(&held.file)));
     let mut answer = describe(&client);
     let connections = node.server.connections_of(&client);

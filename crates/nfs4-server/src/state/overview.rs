@@ -9,14 +9,14 @@ use super::client::Client;
 use super::delegation::Delegation;
 use super::lock::LockState;
 use super::open::{Open, Share};
-use super::{Held, Other, State};
+use super::{ByteRange, Held, Other, State};
 use crate::minor0;
 use crate::overview::{
     Access, ClientOverview, ClientPage, DelegationStanding, Held as Row, HeldPage, Holding, LockedBytes,
     Origin, OwnerText, Standing,
 };
 
-/// Locked ranges of one lock-owner that a page shows.
+/// Locked ranges of one lock-owner that a page shows, and places in queues of one open.
 const RANGES: usize = 64;
 
 /// Locked ranges that are looked at for one page.
@@ -94,7 +94,7 @@ impl State {
             }
             last = Some(other);
             let row = match self.held.get(&other) {
-                Some(Held::Open(open)) => of_open(other, open),
+                Some(Held::Open(open)) => self.of_open(other, open),
                 Some(Held::Delegation(delegation)) => of_delegation(other, delegation, now),
                 Some(Held::Lock(lock)) => {
                     seen += self.files.get(&lock.file).map_or(0, |file| file.ranges.len());
@@ -107,13 +107,19 @@ impl State {
         Some(HeldPage { held: rows, next: last.filter(|_| more) })
     }
 
+    fn of_open(&self, id: Other, open: &Open) -> Row {
+        let access = |bits: u32| Access { read: bits & Share::READ != 0, write: bits & Share::WRITE != 0 };
+        let (access, deny) = (access(open.share.access), access(open.share.deny));
+        let waits = self.waits_by(open.file, id).take(RANGES);
+        let waits = waits
+            .map(|wanted| (OwnerText(wanted.owner.owner.clone()), bytes(wanted.range, wanted.exclusive)));
+        let owner = OwnerText(open.owner.clone());
+        Row { id, file: open.file, holding: Holding::Open { owner, access, deny, waits: waits.collect() } }
+    }
+
     fn of_lock(&self, id: Other, lock: &LockState) -> Row {
         let held = self.files.get(&lock.file).map_or(Vec::new(), |file| file.ranges.of(&lock.owner));
-        let ranges = held.iter().take(RANGES).map(|held| LockedBytes {
-            offset: held.range.offset(),
-            length: Some(held.range.length()).filter(|length| *length != u64::MAX),
-            exclusive: held.exclusive,
-        });
+        let ranges = held.iter().take(RANGES).map(|held| bytes(held.range, held.exclusive));
         let owner = OwnerText(lock.owner.owner.clone());
         let holding =
             Holding::Locks { owner, ranges: ranges.collect(), more: held.len().saturating_sub(RANGES) };
@@ -154,11 +160,9 @@ fn own_name(client: &Client) -> Arc<[u8]> {
     }
 }
 
-fn of_open(id: Other, open: &Open) -> Row {
-    let access = |bits: u32| Access { read: bits & Share::READ != 0, write: bits & Share::WRITE != 0 };
-    let (access, deny) = (access(open.share.access), access(open.share.deny));
-    let holding = Holding::Open { owner: OwnerText(open.owner.clone()), access, deny };
-    Row { id, file: open.file, holding }
+fn bytes(range: ByteRange, exclusive: bool) -> LockedBytes {
+    let length = Some(range.length()).filter(|length| *length != u64::MAX);
+    LockedBytes { offset: range.offset(), length, exclusive }
 }
 
 fn of_delegation(id: Other, delegation: &Delegation, now: Duration) -> Row {

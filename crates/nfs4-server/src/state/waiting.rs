@@ -333,6 +333,12 @@ impl State {
         }
     }
 
+    /// What is waited for by an open.
+    pub(super) fn waits_by(&self, file: FileId, open: Other) -> impl Iterator<Item = &Wanted> {
+        let places = self.waiting.files.get(&file).into_iter().flat_map(|queue| &queue.0);
+        places.map(|place| &place.wanted).filter(move |wanted| wanted.open == open)
+    }
+
     /// Whether it is the turn of this owner still.
     pub(super) fn is_called(&self, file: FileId, owner: &LockOwner) -> bool {
         self.waiting.files.get(&file).is_some_and(|queue| queue.is_called(owner))

@@ -64,7 +64,8 @@ fn what_a_client_holds_is_shown_page_by_page() {
     assert_eq!(ids, [open.other, first.other, delegation.other]);
     let deny = Access { read: false, write: true };
     let access = Access { read: true, write: true };
-    assert_eq!(page.held[0].holding, Holding::Open { owner: text("opener"), access, deny });
+    let waits = Vec::new();
+    assert_eq!(page.held[0].holding, Holding::Open { owner: text("opener"), access, deny, waits });
     let ranges = vec![
         LockedBytes { offset: 10, length: Some(5), exclusive: true },
         LockedBytes { offset: 100, length: None, exclusive: false },
@@ -91,6 +92,34 @@ fn what_a_client_holds_is_shown_page_by_page() {
     assert_eq!((page.held.len(), page.next), (1, Some(open.other)));
     assert_eq!(world.state.held_behind(b, None, 1, world.now).unwrap().held[0].id, other.other);
     assert!(world.state.held_behind(ClientId(1), None, 1, world.now).is_none());
+}
+
+#[test]
+fn who_waits_for_a_lock_is_shown_with_what_it_wants_by_the_open_that_it_has() {
+    let mut world = world();
+    let (a, b) = (world.client("a"), world.client("b"));
+    let held = world.open(a, "o", 1, READ | WRITE, 0).unwrap();
+    world.lock(a, Locker::New { open: held, owner: b"holder" }, 1, (0, 10), true).unwrap().unwrap();
+    let open = world.open(b, "o", 1, READ | WRITE, 0).unwrap();
+    let waits = |world: &World, client| {
+        let page = world.state.held_behind(client, None, 10, world.now).unwrap();
+        let Holding::Open { waits, .. } = page.held[0].holding.clone() else { panic!("{page:?}") };
+        waits
+    };
+    for (offset, waits) in [(0, true), (5, true), (7, false)] {
+        let range = ByteRange::new(offset, 2).unwrap();
+        let owner = format!("waiter {offset}");
+        let locker = Locker::New { open, owner: owner.as_bytes() };
+        let request =
+            LockRequest { client: b, file: file(1), locker, range, exclusive: true, reclaim: false, waits };
+        assert!(world.state.lock(&request, world.now, &mut world.undo).unwrap().is_err());
+    }
+    let wanted = |offset| {
+        let range = LockedBytes { offset, length: Some(2), exclusive: true };
+        (text(&format!("waiter {offset}")), range)
+    };
+    assert_eq!(waits(&world, b), [wanted(0), wanted(5)]);
+    assert_eq!(waits(&world, a), []);
 }
 
 #[test]
