@@ -89,6 +89,7 @@ pub(super) async fn exchange(
         let line = tokio::select! {
             biased;
             () = session.lost.cancelled() => return Exchanged::Lost { doubtful },
+            () = shared.stop.cancelled() => return Exchanged::Lost { doubtful },
             line = shared.trunk.least_loaded(session.generation) => line,
         };
         if courier.is_abandoned() && !doubtful {

@@ -102,6 +102,8 @@ async fn bind(
         Ok(NfsResOp::BindConnToSession(Outcome::Ok(BindConnToSessionOk { .. }))) => Ok(()),
         Ok(_) => Err(ClientError::UnexpectedResult { expected: OpCode::BindConnToSession }),
         Err(error) if error.status().is_some_and(ends_session) => Err(ClientError::SessionLost),
+        // Without state protection the first SEQUENCE binds it, too (RFC 8881 §2.10.3.1).
+        Err(error) if error.status() == Some(NfsStatus::NotSupp) => Ok(()),
         Err(error) => Err(error),
     }
 }

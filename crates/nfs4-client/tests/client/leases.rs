@@ -1,12 +1,15 @@
 //! A client that is idle keeps its lease; one that was stopped for too long finds out what it lost (RFC 8881 §8.3).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use nfs4::bits::share_access;
-use nfs4_client::ClientError;
-use nfs4_client::operations::{owner, put_handle, read, unchecked};
+use nfs4::bits::{sequence_status, share_access};
+use nfs4::{Bitmap, ChangeInfo, FileHandle, NfsStatus, OpCode, OpenDelegation, OpenOk, StateId};
+use nfs4_client::operations::{lookup, owner, put_handle, read, unchecked};
+use nfs4_client::{Client, ClientError, OpenState};
 use nfs4_server::ServerConfig;
 
+use crate::scripted::{self, Said, Scripted, lookups};
 use crate::world::{LEASE, World, home, until};
 
 #[tokio::test]
@@ -46,4 +49,65 @@ async fn a_client_that_was_stopped_for_too_long_has_to_open_its_files_again() {
     assert!(open.lost().is_some());
     assert_eq!(client.statistics().recoveries, 1);
     client.open_file(&home, "f", access, unchecked(0o600), owner("o")).await.unwrap();
+}
+
+/// A file that is open as far as the client knows.
+fn adopted(client: &Client, number: u8) -> Arc<OpenState> {
+    let opened = OpenOk {
+        state_id: StateId { seqid: 1, other: [number; 12] },
+        change_info: ChangeInfo { atomic: true, before: 0, after: 0 },
+        flags: 0,
+        attributes_set: Bitmap::default(),
+        delegation: OpenDelegation::None,
+    };
+    client.adopt(FileHandle::new("f").unwrap(), (share_access::READ, 0), owner("o"), &opened)
+}
+
+#[tokio::test]
+async fn state_that_the_server_says_it_revoked_is_found_and_freed() {
+    let revoked = [
+        sequence_status::EXPIRED_ALL_STATE_REVOKED,
+        sequence_status::EXPIRED_SOME_STATE_REVOKED,
+        sequence_status::ADMIN_STATE_REVOKED,
+        sequence_status::RECALLABLE_STATE_REVOKED,
+    ];
+    for flag in revoked {
+        let (address, server) = Scripted::start(move |_, operations| {
+            let tells = operations.len() == 3;
+            tells.then_some(Said::Sequence { target_highest_slot: 7, status_flags: flag })
+        })
+        .await;
+        let client = scripted::connect(address).await;
+        // More than one question.
+        let opens: Vec<_> = (0..150).map(|number| adopted(&client, number + 2)).collect();
+        client.compound(&lookups(2)).await.unwrap();
+        until(|| server.asked(OpCode::FreeStateId) == 75).await;
+        for open in &opens {
+            let is_odd = open.lost().is_some();
+            let expected = is_odd.then_some(NfsStatus::AdminRevoked);
+            assert_eq!(open.lost(), expected);
+            assert_eq!(open.state_id().is_err(), is_odd);
+        }
+        assert_eq!(opens.iter().filter(|open| open.lost().is_some()).count(), 75);
+        assert_eq!(server.asked(OpCode::TestStateId), 2);
+        assert_eq!(client.statistics().recoveries, 0);
+    }
+}
+
+#[tokio::test]
+async fn an_open_that_the_server_does_not_know_is_lost_and_the_others_are_not() {
+    for status in [NfsStatus::BadStateId, NfsStatus::Expired, NfsStatus::AdminRevoked] {
+        let (address, server) =
+            Scripted::start(move |_, operations| (operations.len() == 3).then_some(Said::Failed(2, status)))
+                .await;
+        let client = scripted::connect(address).await;
+        let (one, other) = (adopted(&client, 1), adopted(&client, 2));
+        let request = || Ok(vec![nfs4::NfsArgOp::PutRootFh, lookup("x"), read(one.state_id()?, 0, 1)]);
+        assert_eq!(client.compound_with(request).await.unwrap().status, status);
+        assert_eq!((one.lost(), other.lost()), (Some(status), None));
+        let before = server.asked(OpCode::Read);
+        let lost = client.compound_with(request).await;
+        assert!(matches!(&lost, Err(ClientError::OpenLost { status: why }) if *why == status), "{lost:?}");
+        assert_eq!(server.asked(OpCode::Read), before, "not asked again");
+    }
 }

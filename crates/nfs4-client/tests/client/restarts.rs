@@ -104,6 +104,27 @@ async fn a_change_whose_answer_the_restart_swallowed_is_unknown_and_a_read_is_re
 }
 
 #[tokio::test]
+async fn a_file_is_closed_even_if_the_restart_swallowed_the_answer() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    for is_executed in [false, true] {
+        let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+        client.lock(&open, &owner("l"), LockType::Write, 0, 1).await.unwrap();
+        let (direction, bytes) =
+            if is_executed { (Direction::Replies, 0) } else { (Direction::Requests, 20) };
+        world.proxy.cut_for_good(direction, bytes);
+        let (closed, ()) = tokio::join!(client.close_file(&open), async {
+            world.proxy.cuts(1 + usize::from(is_executed)).await;
+            world.restart().await;
+        });
+        closed.unwrap();
+        assert!(matches!(open.state_id(), Err(ClientError::OpenLost { .. })));
+        assert_eq!(world.server().metrics().census.opens, 0);
+    }
+}
+
+#[tokio::test]
 async fn a_change_that_was_not_sent_before_the_restart_is_done_after_it() {
     let mut world = World::new().await;
     let client = world.client().await;

@@ -11,7 +11,7 @@ use environment::Environment;
 use nfs4::{
     BindConnToSessionOk, ChannelDirFromServer, ClientId, CompoundArgs, CompoundRes, CreateSessionOk,
     ExchangeIdOk, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, OwnerName, SequenceArgs, SequenceOk,
-    ServerOwner, SessionId, StateProtectRes, Utf8String,
+    ServerOwner, SessionId, StateId, StateProtectRes, Utf8String,
 };
 use nfs4_client::{Client, ClientError, Options};
 use onc_rpc::{Call, Limits, Peer, Reply, Service, serve_connection};
@@ -89,6 +89,11 @@ impl Scripted {
         self.log.lock().iter().filter(|asked| **asked == operation).count()
     }
 
+    /// State ids with an odd first byte are revoked.
+    fn test(state_id: &StateId) -> NfsStatus {
+        if state_id.other[0] % 2 == 1 { NfsStatus::AdminRevoked } else { NfsStatus::Ok }
+    }
+
     fn alone(&self, operation: &NfsArgOp) -> NfsResOp {
         match operation {
             NfsArgOp::ExchangeId(_) => NfsResOp::ExchangeId(Outcome::Ok(ExchangeIdOk {
@@ -160,6 +165,10 @@ impl Scripted {
                         max_operations: 9,
                         max_bytes: 1 << 20,
                     })),
+                    NfsArgOp::TestStateId(test) => NfsResOp::TestStateId(Outcome::Ok(
+                        test.state_ids.iter().map(Scripted::test).collect(),
+                    )),
+                    NfsArgOp::FreeStateId(_) => NfsResOp::FreeStateId(NfsStatus::Ok),
                     NfsArgOp::PutRootFh => NfsResOp::PutRootFh(NfsStatus::Ok),
                     NfsArgOp::Lookup(_) => NfsResOp::Lookup(NfsStatus::Ok),
                     NfsArgOp::ReclaimComplete(_) => NfsResOp::ReclaimComplete(NfsStatus::Ok),
