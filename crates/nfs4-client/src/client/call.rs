@@ -84,6 +84,9 @@ impl Client {
             match exchanged {
                 Exchanged::Answer(reply) => {
                     courier.set_sent(false);
+                    if reply.status.is_ok() && !is_atomic(&operations) {
+                        shared.limits.took(operations.len());
+                    }
                     if delays < DELAYS && is_put_off(&reply, &operations) {
                         delays += 1;
                         self.count_delay();
@@ -98,9 +101,16 @@ impl Client {
                 {
                     return Err(ClientError::Unknown);
                 }
+                Exchanged::Lost { .. } if losses == LOSSES => {
+                    courier.set_sent(false);
+                    return Err(shared.unreachable());
+                }
                 Exchanged::Forgotten | Exchanged::Lost { .. } | Exchanged::NoSlot | Exchanged::Abandoned => {
                     courier.set_sent(false);
                     losses += 1;
+                    if losses > 1 {
+                        back_off.get_or_insert_with(|| shared.back_off()).wait().await;
+                    }
                 }
                 Exchanged::Failed(error) => return Err(error),
             }

@@ -80,7 +80,7 @@ pub(super) async fn exchange(
     request: Request,
     courier: Arc<Courier>,
 ) -> Exchanged {
-    let mut back_off = shared.back_off();
+    let mut back_off = None;
     // An earlier transmission may have been executed.
     let mut doubtful = false;
     let (mut resends, mut delays) = (0, 0);
@@ -148,11 +148,15 @@ pub(super) async fn exchange(
                 }
                 delays += 1;
                 drop(line);
-                back_off.wait().await;
+                back_off.get_or_insert_with(|| shared.back_off()).wait().await;
             }
-            Err(RpcError::Closed | RpcError::TimedOut | RpcError::Io(_) | RpcError::SystemError) => {
-                // Not on the same connection while that lives (RFC 8881 §2.9.2).
-                line.peer.close();
+            Err(
+                error @ (RpcError::Closed | RpcError::TimedOut | RpcError::Io(_) | RpcError::SystemError),
+            ) => {
+                // Not once more on the connection that owes the answer (RFC 8881 §2.9.2).
+                if !matches!(error, RpcError::SystemError) {
+                    line.peer.close();
+                }
                 doubtful |= may_arrive;
                 if may_arrive {
                     request.count(|counters| counters.resends.add(1));
@@ -164,7 +168,7 @@ pub(super) async fn exchange(
                 }
                 drop(line);
                 if resends > 1 {
-                    back_off.wait().await;
+                    back_off.get_or_insert_with(|| shared.back_off()).wait().await;
                 }
             }
             Err(error) if doubtful => {

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use nfs4::{NfsStatus, OpenDelegation, StateId};
@@ -8,20 +9,21 @@ use super::open_state::{OpenState, delegation_id};
 /// All that the client has open, locked or delegated, in order to reclaim it. As many as the program opened.
 #[derive(Default)]
 pub(super) struct Holdings {
-    opens: Mutex<Vec<Arc<OpenState>>>,
+    /// By where they are.
+    opens: Mutex<HashMap<usize, Arc<OpenState>>>,
 }
 
 impl Holdings {
     pub fn insert(&self, open: Arc<OpenState>) {
-        self.opens.lock().push(open);
+        self.opens.lock().insert(Arc::as_ptr(&open).addr(), open);
     }
 
     pub fn remove(&self, open: &OpenState) {
-        self.opens.lock().retain(|other| !std::ptr::eq(&**other, open));
+        self.opens.lock().remove(&std::ptr::from_ref(open).addr());
     }
 
     pub fn all(&self) -> Vec<Arc<OpenState>> {
-        self.opens.lock().clone()
+        self.opens.lock().values().cloned().collect()
     }
 
     /// Those that the server lost, and that can be reclaimed in this instance.

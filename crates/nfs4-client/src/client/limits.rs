@@ -77,6 +77,10 @@ pub(super) struct LimitTable {
 struct State {
     granted: Limits,
     learnt: Limits,
+    /// Most operations that were taken at once since a refusal, and the fewest that were refused: the limit is between
+    /// them.
+    taken: u32,
+    refused: u32,
 }
 
 impl LimitTable {
@@ -88,7 +92,7 @@ impl LimitTable {
             cached_response_bytes: u32::MAX,
             slots: u32::MAX,
         };
-        LimitTable { state: Mutex::new(State { granted: all, learnt: all }) }
+        LimitTable { state: Mutex::new(State { granted: all, learnt: all, taken: 0, refused: u32::MAX }) }
     }
 
     /// A session was made.
@@ -115,17 +119,40 @@ impl LimitTable {
         }
     }
 
+    /// The server took a compound with so many operations. Once it has refused some, more are tried until the limit is
+    /// known but for an eighth.
+    pub fn took(&self, operations: usize) {
+        let mut state = self.state.lock();
+        let operations = operations as u32;
+        if state.refused == u32::MAX || operations < state.learnt.operations || operations >= state.refused {
+            return;
+        }
+        state.taken = operations;
+        let gap = state.refused - operations;
+        if gap > operations / 8 {
+            state.learnt.operations = operations + gap / 2;
+        }
+    }
+
     /// The server refused a compound of this size with this status. What it refuses rightly teaches nothing.
     pub fn learn(&self, status: NfsStatus, size: Size) {
         let mut state = self.state.lock();
         let present = state.learnt.least(state.granted);
         let floor = FLOOR.least(state.granted);
-        let learnt = &mut state.learnt;
+        let State { learnt, taken, refused, .. } = &mut *state;
         match status {
             NfsStatus::TooManyOps | NfsStatus::Resource if size.operations <= present.operations => {
-                // As many as were done can be done.
-                let taken = if size.begun { size.operations } else { size.operations / 2 };
-                learnt.operations = taken.max(floor.operations);
+                if size.begun {
+                    // As many as were done can be done.
+                    (*taken, *refused) = (size.operations, size.operations + 1);
+                } else {
+                    *refused = (*refused).min(size.operations);
+                    if *taken >= *refused {
+                        *taken = 0;
+                    }
+                }
+                let between = *taken + (*refused - *taken) / 2;
+                learnt.operations = between.max(floor.operations);
             }
             NfsStatus::ReqTooBig if size.request_bytes <= present.request_bytes => {
                 learnt.request_bytes = (size.request_bytes / 2).max(floor.request_bytes);
@@ -200,6 +227,26 @@ mod tests {
         let full = Size { response_bytes: before / 2, begun: true, ..size(1, 100) };
         table.learn(NfsStatus::RepTooBig, full);
         assert_eq!(table.get().response_bytes, before / 2, "it was full");
+    }
+
+    #[test]
+    fn the_limit_of_operations_is_found_but_for_an_eighth() {
+        for limit in [8, 9, 40, 63, 64, 65, 99, 100] {
+            let table = granted();
+            let mut refusals = 0;
+            for _ in 0..30 {
+                let operations = table.get().operations;
+                if operations > limit {
+                    refusals += 1;
+                    table.learn(NfsStatus::TooManyOps, size(operations, 100));
+                } else {
+                    table.took(operations as usize);
+                }
+            }
+            let found = table.get().operations;
+            assert!(found <= limit && found + found / 8 + 1 >= limit, "{found} of {limit}");
+            assert!(refusals <= 7, "{refusals} for {limit}");
+        }
     }
 
     #[test]

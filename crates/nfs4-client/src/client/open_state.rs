@@ -10,7 +10,8 @@ use crate::ClientError;
 /// meanwhile.
 ///
 /// Its state id changes when the server restarts, so it is asked for whenever a compound is made: see
-/// [`Client::compound_with`](crate::Client::compound_with).
+/// [`Client::compound_with`](crate::Client::compound_with). It stays open until
+/// [`Client::close_file`](crate::Client::close_file), also if nobody has it any more.
 #[derive(Debug)]
 pub struct OpenState {
     handle: FileHandle,

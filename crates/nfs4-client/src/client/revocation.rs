@@ -19,16 +19,19 @@ pub(super) fn begin(shared: &Arc<Shared>, session: &Arc<LiveSession>) {
     }
     let (shared, session) = (shared.clone(), session.clone());
     shared.runtime.clone().spawn(async move {
-        if let Err(error) = test(&shared, &session).await {
-            tracing::debug!(%error, "state ids not tested");
-            // The flags are looked at as if they were new ones.
-            session.flags.store(0, SeqCst);
+        match test(&shared, &session).await {
+            // More may have been revoked meanwhile: if the flags are still there, it is tested once more.
+            Ok(freed) if freed > 0 => session.flags.store(0, SeqCst),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "state ids not tested"),
         }
         shared.is_testing.store(false, SeqCst);
     });
 }
 
-async fn test(shared: &Arc<Shared>, session: &Arc<LiveSession>) -> Result<(), ClientError> {
+/// How many were revoked.
+async fn test(shared: &Arc<Shared>, session: &Arc<LiveSession>) -> Result<usize, ClientError> {
+    let mut freed = 0;
     let held = shared.holdings.state_ids();
     for batch in held.chunks(BATCH) {
         let state_ids = batch.iter().map(|state_id| state_id.newest()).collect();
@@ -41,10 +44,11 @@ async fn test(shared: &Arc<Shared>, session: &Arc<LiveSession>) -> Result<(), Cl
             if is_revoked(*status) {
                 shared.holdings.lose_state(state_id, *status);
                 free(shared, session, *state_id).await?;
+                freed += 1;
             }
         }
     }
-    Ok(())
+    Ok(freed)
 }
 
 /// The server keeps what it has revoked until the client has acknowledged it.

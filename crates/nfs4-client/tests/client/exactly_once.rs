@@ -180,6 +180,17 @@ async fn a_compound_that_ends_one_session_after_the_other_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_server_that_knows_none_of_its_sessions_is_given_up_and_nothing_is_unknown() {
+    let (address, server) = Scripted::start(|_, _| Some(Said::Refused(NfsStatus::BadSession))).await;
+    let client = scripted::connect(address).await;
+    for _ in 0..2 {
+        let refused = client.compound(&removal()).await;
+        assert!(matches!(refused, Err(ClientError::Unreachable { .. })), "{refused:?}");
+    }
+    assert!((10..30).contains(&server.asked(nfs4::OpCode::CreateSession)));
+}
+
+#[tokio::test]
 async fn a_client_that_is_closed_is_gone_from_the_server() {
     let world = World::new().await;
     let client = world.client().await;

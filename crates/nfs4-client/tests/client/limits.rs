@@ -20,14 +20,20 @@ async fn sent(client: &nfs4_client::Client) -> usize {
 }
 
 #[tokio::test]
-async fn operations_are_halved_until_the_server_takes_them() {
+async fn operations_are_fewer_until_the_server_takes_them() {
     for status in [NfsStatus::TooManyOps, NfsStatus::Resource] {
         let refuse = move |_: &_, operations: &[_]| (operations.len() > 40).then_some(Said::Refused(status));
         let (address, _) = Scripted::start(refuse).await;
         let client = scripted::connect(address).await;
         assert_eq!(client.limits().operations, 1023);
         assert_eq!(sent(&client).await, 31);
-        assert_eq!(client.limits().operations, 31);
+        for _ in 0..5 {
+            sent(&client).await;
+        }
+        assert_eq!(client.limits().operations, 40, "the limit is found");
+        let before = client.statistics();
+        sent(&client).await;
+        assert_eq!((client.statistics() - before).compounds, 1);
     }
 }
 
