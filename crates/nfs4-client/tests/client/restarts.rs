@@ -104,6 +104,32 @@ async fn a_change_whose_answer_the_restart_swallowed_is_unknown_and_a_read_is_re
 }
 
 #[tokio::test]
+async fn what_compounds_of_the_program_open_and_close_is_kept_in_between() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let request = [
+        put_handle(&home),
+        nfs4_client::operations::open("f", BOTH, unchecked(0o600), owner("o")),
+        NfsArgOp::GetFh,
+    ];
+    let results = client.compound(&request).await.unwrap().into_results().unwrap();
+    let [_, NfsResOp::Open(Outcome::Ok(opened)), NfsResOp::GetFh(Outcome::Ok(handle))] = &results[..] else {
+        panic!("{results:?}")
+    };
+    let open = client.adopt(handle.clone(), (BOTH, 0), owner("o"), opened);
+    world.restart().await;
+    assert_eq!(read_all(&client, &open).await.unwrap(), b""[..]);
+    let close = || Ok(vec![put_handle(open.handle()), nfs4_client::operations::close(open.state_id()?)]);
+    client.compound_with(close).await.unwrap().into_results().unwrap();
+    client.closed(&open);
+    world.restart().await;
+    self::home(&client).await;
+    assert_eq!(world.server().metrics().census.opens, 0);
+    assert!(matches!(open.state_id(), Err(ClientError::OpenLost { .. })));
+}
+
+#[tokio::test]
 async fn a_file_is_closed_even_if_the_restart_swallowed_the_answer() {
     let mut world = World::new().await;
     let client = world.client().await;
