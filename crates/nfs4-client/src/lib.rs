@@ -23,12 +23,11 @@
 //! for every session:
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), nfs4_client::ClientError> {
+//! # async fn example(root: nfs4::FileHandle) -> Result<(), nfs4_client::ClientError> {
 //! use environment::Environment;
 //! use nfs4::bits::share_access;
 //! use nfs4_client::operations::{owner, put_handle, read, unchecked};
 //! use nfs4_client::{Client, Options};
-//! # let root = nfs4::FileHandle::default();
 //!
 //! let client = Client::connect(&["nas.example"], Options::new(Environment::real()), None).await?;
 //! let open = client.open_file(&root, "hello", share_access::READ, unchecked(0o644), owner("me")).await?;
