@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use support::{Client, Gateway, Random, Settings, files_below, named_fragments};
+use support::{Client, Gateway, Random, Settings, files_below, named_fragments, place_in_dir};
 
 fn clouds(folder: &Path, name: &str) -> PathBuf {
     folder.join("clouds").join(name)
@@ -163,4 +163,56 @@ async fn exchanged_clouds_are_refused() {
     gateway.launch();
     let client = Client::connect(gateway.nfs, "client").await;
     expect_files(&gateway, &client, &files).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn objects_that_nothing_refers_to_are_named_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, client, mut files) = with_files(folder.path()).await;
+    let stored =
+        || ["a", "b", "c"].map(|name| objects_in(&clouds(folder.path(), name)) as u64).iter().sum::<u64>();
+    let found = gateway.json(&["scrub", "--orphans"], &[0]);
+    assert_eq!((&found["objects"], &found["orphans"]), (&stored().into(), &0.into()));
+    let name = "stray234567stray234567stray234567stray23";
+    let stray = place_in_dir(&clouds(folder.path(), "b"), name);
+    std::fs::create_dir_all(stray.parent().unwrap()).unwrap();
+    std::fs::write(&stray, b"whose is it?").unwrap();
+    let found = gateway.json(&["scrub", "--orphans"], &[3]);
+    assert_eq!((&found["orphans"], &found["bytes"]), (&1.into(), &12.into()));
+    assert_eq!((&found["names"][0]["cloud"], &found["names"][0]["name"]), (&"b".into(), &name.into()));
+    assert!(stray.exists());
+    std::fs::remove_file(stray).unwrap();
+    // What is superseded, removed and shared is known.
+    files[2].1 = Bytes::from_static(b"shorter");
+    client.write(&files[2].0, &files[2].1).await;
+    client.remove(&files.pop().unwrap().0).await;
+    gateway.flush();
+    gateway.kurma_ends(&["scrub", "--orphans"], &[0]);
+    gateway.kurma_ends(&["scrub", "home", "--orphans"], &[2]);
+    expect_files(&gateway, &client, &files).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cloud_that_is_not_in_the_configuration_any_more_is_drained() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut gateway, client, files) = with_files(folder.path()).await;
+    drop(client);
+    assert_eq!(gateway.stop(), Some(0));
+    let mut settings = Settings::in_folder(folder.path());
+    let fresh = clouds(folder.path(), "d");
+    std::fs::create_dir(&fresh).unwrap();
+    settings.clouds[1] = ("d".into(), format!("dir:{}", fresh.display()));
+    settings.write(&gateway.data);
+    gateway.launch();
+    let client = Client::connect(gateway.nfs, "client").await;
+    expect_files(&gateway, &client, &files).await;
+    gateway.kurma_ends(&["cloud", "drain", "nobody"], &[1]);
+    gateway.kurma_ends(&["cloud", "drain", "b"], &[0]);
+    assert_eq!(objects_in(&fresh), objects_in(&clouds(folder.path(), "a")));
+    gateway.kurma_ends(&["scrub"], &[0]);
+    client.write("new", &files[1].1).await;
+    gateway.flush();
+    std::fs::remove_dir_all(clouds(folder.path(), "a")).unwrap();
+    expect_files(&gateway, &client, &files).await;
+    gateway.kurma_ends(&["cloud", "drain", "b"], &[1]);
 }

@@ -53,6 +53,7 @@ async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
         }
     }
     run.compare_with_clouds_only(&settings).await;
+    run.expect_nothing_but_fragments_of_files().await;
     run.report();
 }
 
@@ -216,6 +217,7 @@ impl<'a> Run<'a> {
         assert!(self.verify().await, "the gateway ended by itself; log:\n{}", self.gateway.log());
         self.gateway.kurma(&["scrub"]); // finds what `provoke` deleted
         self.gateway.flush();
+        self.gateway.json(&["scrub", "--orphans"], &[0]);
         assert_eq!(self.gateway.stop(), Some(0), "log:\n{}", self.gateway.log());
         let copy = self.folder.join(format!("copy{}", self.life));
         let data = &self.gateway.data;
@@ -233,6 +235,32 @@ impl<'a> Run<'a> {
         tokio::join!(observer, join_all(self.workers.iter().map(|worker| worker.expect_same(server))));
         other.kill();
         std::fs::remove_dir_all(copy).unwrap();
+    }
+
+    /// After all crashes the clouds hold every fragment that the metadata names, and nothing else.
+    async fn expect_nothing_but_fragments_of_files(&mut self) {
+        self.life += 1;
+        self.gateway.launch();
+        assert!(self.verify().await, "the gateway ended by itself; log:\n{}", self.gateway.log());
+        self.gateway.flush();
+        let number = |value: &serde_json::Value, key: &str| value[key].as_u64().expect("a number");
+        let mut seen = Vec::new();
+        for _ in 0..120 {
+            let collected = self.gateway.json(&["gc"], &[0]);
+            let scrubbed = self.gateway.json(&["scrub"], &[0]);
+            let found = self.gateway.json(&["scrub", "--orphans"], &[0]);
+            let mut there = files_below(&self.folder.join("clouds"));
+            there.retain(|file| !file.to_string_lossy().contains(".kurma"));
+            let good = number(&scrubbed, "good");
+            if (there.len() as u64, number(&found, "objects")) == (good, good) {
+                println!("{good} fragments in the clouds, all of them of files");
+                return;
+            }
+            // Files that were removed are taken apart when nobody can come back for them.
+            seen.push(format!("{} files, {collected} {scrubbed} {found}", there.len()));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("the clouds do not come to hold what the metadata names: {seen:#?}");
     }
 
     fn report(&self) {
