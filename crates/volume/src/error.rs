@@ -105,6 +105,8 @@ impl From<VolumeError> for FsError {
                 FsError::Unavailable(error.to_string())
             }
             VolumeError::TooManyShares { .. } => FsError::NoSpace,
+            // A clone or a cut of more than one record can describe.
+            VolumeError::Meta(MetaError::TooLarge { .. }) => FsError::TooLarge,
             other => FsError::Io(other.to_string()),
         }
     }

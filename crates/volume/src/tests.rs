@@ -8,6 +8,7 @@ mod concurrent_clones;
 mod conformance;
 mod crash;
 mod files;
+mod large_clones;
 mod model;
 mod node;
 mod records;
