@@ -97,9 +97,7 @@ impl LimitTable {
 
     /// A session was made.
     pub fn grant(&self, channel: &ChannelAttrs, slots: u32) {
-        let mut state = self.state.lock();
-        state.granted = Limits::granted(channel, slots);
-        state.learnt = state.learnt.least(Limits { slots, ..state.granted });
+        self.state.lock().granted = Limits::granted(channel, slots);
     }
 
     pub fn get(&self) -> Limits {
@@ -188,19 +186,29 @@ pub(super) fn is_about_size(status: NfsStatus) -> bool {
 mod tests {
     use super::*;
 
+    const CHANNEL: ChannelAttrs = ChannelAttrs {
+        header_pad_size: 0,
+        max_request_size: 1 << 20,
+        max_response_size: 1 << 20,
+        max_response_size_cached: 64 << 10,
+        max_operations: 101,
+        max_requests: 4,
+        rdma_ird: None,
+    };
+
     fn granted() -> LimitTable {
         let table = LimitTable::new();
-        let channel = ChannelAttrs {
-            header_pad_size: 0,
-            max_request_size: 1 << 20,
-            max_response_size: 1 << 20,
-            max_response_size_cached: 64 << 10,
-            max_operations: 101,
-            max_requests: 4,
-            rdma_ird: None,
-        };
-        table.grant(&channel, 4);
+        table.grant(&CHANNEL, 4);
         table
+    }
+
+    #[test]
+    fn the_next_session_may_grant_more_but_what_was_learnt_stays() {
+        let table = granted();
+        table.learn(NfsStatus::ReqTooBig, size(1, 512 << 10));
+        table.grant(&ChannelAttrs { max_operations: 501, max_request_size: 4 << 20, ..CHANNEL }, 9);
+        let limits = table.get();
+        assert_eq!((limits.operations, limits.request_bytes, limits.slots), (500, 256 << 10, 9));
     }
 
     fn size(operations: u32, request_bytes: u32) -> Size {

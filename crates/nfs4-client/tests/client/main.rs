@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // test code, though not all inside of test functions
 
+mod chaos;
 mod clock;
 mod exactly_once;
 mod hostile;
