@@ -8,6 +8,9 @@ mod crowds;
 mod scene;
 mod support;
 
+use bytes::Bytes;
+use nfs4::{NfsResOp, NfsStatus, OpCode, Outcome, StableHow};
+use nfs4_client::operations::{put_handle, write};
 use support::{Client, Gateway, Settings};
 
 /// A gateway with an empty volume; its folder goes with it.
@@ -36,6 +39,37 @@ async fn many_clients_see_all_or_nothing_of_what_others_do_together() {
     crowds::never_mix(gateway.nfs, 25).await;
     crowds::come_to_an_end(gateway.nfs, 3).await;
     gateway.check();
+    gateway.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_limit_allows_fits_into_a_small_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { journal: "64MiB", ..Settings::in_folder(folder.path()) };
+    let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
+    let client = Client::connect(gateway.nfs, "client").await;
+    let results = client.run(&[scene::atomic()]).await.unwrap();
+    let NfsResOp::CompoundMode(Outcome::Ok(limits)) = &results[0] else { panic!("{results:?}") };
+    let file = client.open("f").await.unwrap();
+    let request = |length: u64| {
+        let data = Bytes::from(vec![7; length as usize]);
+        [
+            scene::atomic(),
+            put_handle(&file.handle),
+            write(file.state_id, 0, StableHow::FileSync, data.slice(..data.len() / 2)),
+            write(file.state_id, length, StableHow::Unstable, data.slice(data.len() / 2..)),
+        ]
+    };
+    let refused = client.session.compound(&request(limits.max_bytes)).await.unwrap();
+    assert_eq!((refused.status, refused.results.len()), (NfsStatus::ReqTooBig, 1));
+    assert_eq!(refused.results[0].op_code(), OpCode::CompoundMode);
+    let most = limits.max_bytes - 1024;
+    assert!(most > 1 << 20, "{most}");
+    let results = client.run(&request(most)).await.unwrap();
+    for written in &results[2..] {
+        let NfsResOp::Write(Outcome::Ok(written)) = written else { panic!("{written:?}") };
+        assert_eq!((u64::from(written.count), written.committed), (most / 2, StableHow::FileSync));
+    }
     gateway.stop();
 }
 

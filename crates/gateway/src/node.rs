@@ -156,6 +156,9 @@ impl Node {
         .await
         .map_err(StartError::configuration)?;
 
+        let mut limits = config.nfs.limits.limits(getrlimit(Resource::Nofile).current);
+        // All of it has to fit into one record of the journal.
+        limits.atomic_bytes = limits.atomic_bytes.min(shared_store.attachable());
         let server = Server::new(ServerConfig {
             exports: Vec::new(),
             handle_key: *key.shared_secret("nfs handles"),
@@ -165,7 +168,7 @@ impl Node {
             lease: config.nfs.lease.as_duration(),
             courtesy: ServerConfig::DEFAULT_COURTESY,
             delegations: config.nfs.delegations,
-            limits: config.nfs.limits.limits(getrlimit(Resource::Nofile).current),
+            limits,
         })
         .await
         .map_err(StartError::configuration)?;
