@@ -7,7 +7,8 @@
 //! reclaim.
 //!
 //! Every compound is one transaction of the file system (decision D1): begun at the first operation that touches
-//! a file, committed once before the reply leaves, run again when it meets a conflict.
+//! a file, committed once before the reply leaves, run again when it meets a conflict. What came before an operation
+//! that fails is committed as well, unless the client wants all or nothing (COMPOUND_MODE, decision 15).
 //!
 //! * [`Server`] is the whole of it: [`Server::new`], [`Server::serve`].
 //! * `state` is the protocol's state machine: synchronous, without I/O or clock.

@@ -300,6 +300,47 @@ async fn an_atomic_compound_is_of_one_volume() {
 }
 
 #[tokio::test]
+async fn a_copy_is_made_whole_and_at_once_or_not_at_all() {
+    const MIB: usize = 1 << 20;
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let root = home(&session).await;
+    let (from, to) = (
+        session.create(&root, "from", 0o644).await.unwrap(),
+        session.create(&root, "to", 0o644).await.unwrap(),
+    );
+    for part in 0..2 {
+        let write = session.write(&from, part * 3 * MIB as u64, StableHow::FileSync, data(3 * MIB, 1));
+        assert_eq!(write.await.unwrap().count as usize, 3 * MIB);
+    }
+    let copied = async |count: u64| {
+        let args = nfs4::CopyArgs {
+            source_state_id: from.state_id,
+            destination_state_id: to.state_id,
+            source_offset: 1, // so that no block can be shared
+            destination_offset: 0,
+            count,
+            consecutive: true,
+            synchronous: false,
+            source_servers: Vec::new(),
+        };
+        let copy = [put_handle(&from.handle), NfsArgOp::SaveFh, put_handle(&to.handle), NfsArgOp::Copy(args)];
+        let reply = session.compound(&[&[atomic()][..], &copy].concat()).await.unwrap();
+        match reply.results.last() {
+            Some(NfsResOp::Copy(nfs4::CopyRes::Ok(done))) => {
+                Ok((done.response.callback_id, done.response.count))
+            }
+            _ => Err(reply.status),
+        }
+    };
+    assert_eq!(copied(5 * MIB as u64).await, Err(NfsStatus::ReqTooBig));
+    assert!(session.read(&to, 0, 1).await.unwrap().data.into_bytes().is_empty());
+    assert_eq!(copied(3 * MIB as u64).await, Ok((None, 3 * MIB as u64)));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn how_an_atomic_compound_ended_is_kept_for_a_retry() {
     let world = World::new().await;
     let running = world.start().await;
