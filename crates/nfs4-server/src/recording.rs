@@ -76,6 +76,22 @@ impl Shared {
         Ok(true)
     }
 
+    /// Writes the records that are needed and not there, and removes those that nobody needs. To be called every few seconds.
+    pub async fn review_records(&self) -> Result<(), NfsStatus> {
+        let now = self.now();
+        let (unprotected, unused) = {
+            let mut state = self.state.lock();
+            (state.review_records(now), state.unused_records(REST, now))
+        };
+        for client in unprotected {
+            self.record(client).await?;
+        }
+        for owner in unused {
+            self.remove_unused_record(&owner, REST).await?;
+        }
+        Ok(())
+    }
+
     /// Removes a record that has been of no use for `idle`.
     pub async fn remove_unused_record(&self, owner: &Arc<[u8]>, idle: Duration) -> Result<(), NfsStatus> {
         let _turn = self.records_in_turn.of(owner).await;

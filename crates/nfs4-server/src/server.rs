@@ -38,8 +38,14 @@ use crate::{Export, NameMapping, Network, ServerConfig, ServerError};
 /// How often leases and the grace period are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
+/// How often records of clients are looked at.
+const BETWEEN_REVIEWS: Duration = Duration::from_millis(999);
+
 /// How long a stop waits for requests that are being run.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a stop waits for the removal of records that the next start need not know, as when the journal is full.
+const RECORDS_LIMIT: Duration = Duration::from_secs(5);
 
 /// An NFS server. Cheap to clone; all clones are the same server.
 #[derive(Clone)]
@@ -125,6 +131,7 @@ impl Server {
             () = shutdown.cancelled() => Ok(()),
             result = self.accept(&listener) => result,
             () = self.keep_house() => Ok(()),
+            () = self.keep_records() => Ok(()),
             () = self.call_back() => Ok(()),
             () = self.go_on_copying() => Ok(()),
         };
@@ -244,6 +251,16 @@ impl Server {
         }
     }
 
+    /// By itself: the records may have to wait for room on the disk, which leases cannot.
+    async fn keep_records(&self) {
+        loop {
+            self.inner.shared.environment.clock.sleep(BETWEEN_REVIEWS).await;
+            if let Err(status) = self.inner.shared.review_records().await {
+                tracing::warn!(%status, "records of clients could not be looked after");
+            }
+        }
+    }
+
     /// Sends callbacks as they come up, each as a task of its own.
     async fn call_back(&self) {
         let shared = &self.inner.shared;
@@ -308,11 +325,15 @@ impl Server {
         for owner in unused {
             let server = self.clone();
             removals.spawn(async move {
-                // Failing that the next start waits for it.
                 server.inner.shared.remove_unused_record(&owner, Duration::ZERO).await.ok()
             });
         }
-        removals.join_all().await;
+        tokio::select! {
+            _ = removals.join_all() => {}
+            () = shared.environment.clock.sleep(RECORDS_LIMIT) => {
+                tracing::warn!("records of clients that hold nothing are left: the next start waits for those clients");
+            }
+        }
     }
 
     fn rpc_limits(&self) -> onc_rpc::Limits {

@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::minor0::Duplicates;
 use crate::offloads::Offloads;
 use crate::owner_names::OwnerNames;
-use crate::recording::{REST, Turns};
+use crate::recording::Turns;
 use crate::refusals::Refusals;
 use crate::state::{Question, Refusal, Signals, State};
 use crate::{ClientRecords, Limits};
@@ -135,17 +135,14 @@ impl Shared {
         }
     }
 
-    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for too long, removes records
-    /// that nobody needs, and lets locks go to the next who waits. To be called every few seconds.
+    /// Housekeeping: ends the grace period, revokes delegations, forgets clients that were silent for too long, and lets locks
+    /// go to the next who waits. To be called every few seconds.
     pub async fn tick(&self) -> Result<(), NfsStatus> {
         let now = self.now();
-        let (late, overdue, revoked, unprotected, unused) = {
+        let (late, overdue, revoked) = {
             let mut state = self.state.lock();
             state.offer_all_locks(now);
-            let revoked = state.revoke_overdue(now);
-            let unprotected = state.review_records(now);
-            let unused = state.unused_records(REST, now);
-            (state.late_reclaimers(now), state.overdue(now), revoked, unprotected, unused)
+            (state.late_reclaimers(now), state.overdue(now), state.revoke_overdue(now))
         };
         if revoked > 0 {
             tracing::warn!(revoked, "{REVOKED}");
@@ -168,12 +165,6 @@ impl Shared {
         }
         for client in overdue {
             self.evict(client).await?;
-        }
-        for client in unprotected {
-            self.record(client).await?;
-        }
-        for owner in unused {
-            self.remove_unused_record(&owner, REST).await?;
         }
         Ok(())
     }

@@ -237,3 +237,23 @@ async fn the_record_of_a_client_that_has_gone_is_not_that_of_the_one_that_came()
     assert_eq!(records.all().await, [b"a"]);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn leases_are_looked_after_while_a_record_waits_for_room_on_the_disk() {
+    let (world, records) = world().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    touch(&session).await;
+    let mut never_confirmed = Old::stranger(&running, 1000).await;
+    never_confirmed.set_client_id("b", 1).await.unwrap();
+    let removal = Slow::hold(&records.next_removal);
+    world.clock.advance(REST);
+    removal.reached.notified().await;
+    assert_eq!(running.server.metrics().census.clients, 2);
+    world.clock.advance(LEASE + Duration::from_secs(1));
+    while running.server.metrics().census.clients == 2 {
+        tokio::task::yield_now().await;
+    }
+    removal.open.notify_one();
+    running.stop().await;
+}

@@ -80,6 +80,7 @@ impl Specification {
     /// may, for somebody who reclaims.
     pub fn pass(&mut self, time: Duration, graceful: bool) -> Passed {
         self.now += time;
+        let before = self.holders();
         let mut passed = Passed { revoked: self.revoke(), forgotten: 0 };
         if let Some(grace) =
             self.grace.take_if(|grace| self.now >= grace.latest || self.now >= grace.earliest && !graceful)
@@ -96,7 +97,7 @@ impl Specification {
             self.forget(client);
         }
         let waiting = self.grace.as_ref().map_or(BTreeSet::new(), |grace| grace.waiting.clone());
-        self.review_records(&waiting);
+        self.review_records(&waiting, &before);
         passed
     }
 

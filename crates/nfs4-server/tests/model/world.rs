@@ -20,14 +20,14 @@ use crate::conflicting::Conflicting;
 pub const LEASE: Duration = Duration::from_secs(90);
 pub const COURTESY: Duration = Duration::from_secs(900);
 
-/// How long the server's housekeeping sleeps; nothing else sleeps so long.
-const TICK: Duration = Duration::from_secs(1);
+/// How long the server's housekeeping sleeps, and its review of client records; nothing else sleeps so long.
+const TICKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(999)];
 
 /// Stands still until it is moved, and knows when the server's housekeeping has seen that.
 struct ManualClock {
     now: watch::Sender<Duration>,
-    /// When the housekeeping went to sleep for the last time.
-    asleep_since: watch::Sender<Duration>,
+    /// When each of these went to sleep for the last time.
+    asleep_since: watch::Sender<[Duration; 2]>,
 }
 
 #[async_trait]
@@ -42,8 +42,8 @@ impl Clock for ManualClock {
 
     async fn sleep(&self, duration: Duration) {
         let now = *self.now.borrow();
-        if duration == TICK {
-            self.asleep_since.send_replace(now);
+        if let Some(sleeper) = TICKS.iter().position(|tick| *tick == duration) {
+            self.asleep_since.send_modify(|since| since[sleeper] = now);
         }
         let until = now + duration;
         // The sender is this clock, which is borrowed.
@@ -116,7 +116,7 @@ impl World {
             running.task.await.unwrap();
         }
         // The housekeeping of the next one has not slept yet.
-        self.clock.asleep_since.send_replace(Duration::ZERO);
+        self.clock.asleep_since.send_replace([Duration::ZERO; 2]);
         self.running = Some(self.serve().await);
     }
 
@@ -143,12 +143,12 @@ impl World {
 
     /// Lets time go by (a tick at least), and the server take notice.
     pub async fn pass(&self, time: Duration) {
-        assert!(time >= TICK, "too short for the housekeeping to see it");
+        assert!(time >= TICKS[0], "too short for the housekeeping to see it");
         // It has begun to sleep before the clock moves.
         let mut asleep = self.clock.asleep_since.subscribe();
         let now = self.now();
-        asleep.wait_for(|since| *since == now).await.unwrap();
+        asleep.wait_for(|since| *since == [now; 2]).await.unwrap();
         self.clock.now.send_modify(|now| *now += time);
-        asleep.wait_for(|since| *since == now + time).await.unwrap();
+        asleep.wait_for(|since| *since == [now + time; 2]).await.unwrap();
     }
 }

@@ -61,13 +61,14 @@ impl Specification {
         }
     }
 
-    fn holders(&self) -> BTreeSet<Vec<u8>> {
+    pub(super) fn holders(&self) -> BTreeSet<Vec<u8>> {
         let holders = self.clients.values().filter(|client| self.holds_something(client.id));
         holders.map(|client| client.owner.clone()).collect()
     }
 
-    /// Time has gone by: who holds something still needs the record, and who has not for some time has none.
-    pub(super) fn review_records(&mut self, waiting: &BTreeSet<Vec<u8>>) {
+    /// Time has gone by: who holds something still needs the record, and who has not for some time has none. Nobody knows
+    /// whether the server saw it before those `before` lost something, or after that.
+    pub(super) fn review_records(&mut self, waiting: &BTreeSet<Vec<u8>>, before: &BTreeSet<Vec<u8>>) {
         let (now, holders) = (self.now, self.holders());
         self.records.0.retain(|owner, record| {
             if waiting.contains(owner) {
@@ -75,6 +76,9 @@ impl Specification {
             }
             if holders.contains(owner) && record.held.is_some() {
                 (record.held, record.tried) = (Some(now), now);
+            }
+            if before.contains(owner) && !holders.contains(owner) {
+                (record.held, record.tried) = (None, now);
             }
             record.held = record.held.filter(|held| now < *held + REST);
             now < record.tried + REST
