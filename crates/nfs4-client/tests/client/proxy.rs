@@ -87,6 +87,12 @@ impl Proxy {
         self.closed.store(false, SeqCst);
     }
 
+    /// Lets clients connect again, to the same server.
+    pub fn reopen(&self) {
+        let upstream = *self.upstream.lock();
+        self.open(upstream);
+    }
+
     /// Waits for this many cuts by plan.
     pub async fn cuts(&self, count: usize) {
         self.cuts.subscribe().wait_for(|cuts| *cuts >= count).await.unwrap();

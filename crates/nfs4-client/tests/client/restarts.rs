@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use nfs4::bits::share_access;
-use nfs4::{LockType, NfsArgOp, NfsResOp, NfsStatus, OpenDelegation, Outcome, StableHow, StateId};
+use nfs4::{LockType, NfsArgOp, NfsResOp, NfsStatus, OpCode, OpenDelegation, Outcome, StableHow, StateId};
 use nfs4_client::operations::{owner, put_handle, read, unchecked, write};
 use nfs4_client::{Client, ClientError, OpenState};
 use onc_rpc::{AuthSys, Credential};
 
 use crate::proxy::Direction;
+use crate::scripted::{self, Said, Scripted};
 use crate::world::{World, home, make_directory, until};
 
 const BOTH: u32 = share_access::BOTH | share_access::WANT_NO_DELEG;
@@ -162,6 +163,53 @@ async fn a_change_that_was_not_sent_before_the_restart_is_done_after_it() {
         world.start().await;
     });
     made.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_given_up_before_it_was_sent_is_not_done() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    world.proxy.close();
+    until(|| client.connections() == 0).await;
+    tokio::select! {
+        biased;
+        made = make_directory(&client, &home, "d") => panic!("{made:?} without a server"),
+        () = std::future::ready(()) => {}
+    }
+    world.proxy.reopen();
+    let found = client.compound(&[put_handle(&home), nfs4_client::operations::lookup("d")]).await.unwrap();
+    assert_eq!(found.status, NfsStatus::NoEnt);
+    make_directory(&client, &home, "d").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_owner_that_held_nothing_at_the_restart_locks_again() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    let locker = owner("l");
+    client.lock(&open, &locker, LockType::Write, 0, 9).await.unwrap();
+    client.unlock(&open, &locker, 0, u64::MAX).await.unwrap();
+    world.restart().await;
+    assert_eq!(read_all(&client, &open).await.unwrap(), b""[..]);
+    client.lock(&open, &locker, LockType::Write, 0, 9).await.unwrap();
+    assert_eq!(world.server().metrics().census.locks, 1);
+}
+
+#[tokio::test]
+async fn a_client_id_that_comes_back_by_chance_is_a_new_one() {
+    // The scripted server knows one id only, and has never confirmed it.
+    let (address, server) = Scripted::start(|sequence, _| {
+        (sequence.session.0[0] == 1).then_some(Said::Refused(NfsStatus::BadSession))
+    })
+    .await;
+    let client = scripted::connect(address).await;
+    server.restarted.store(true, std::sync::atomic::Ordering::SeqCst);
+    client.compound(&scripted::lookups(1)).await.unwrap().into_results().unwrap();
+    assert_eq!(server.asked(OpCode::ExchangeId), 2);
+    assert_eq!(server.asked(OpCode::ReclaimComplete), 2);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -44,6 +44,10 @@ pub struct Scripted {
     /// What was asked outside of sessions, and what in them.
     pub log: Mutex<Vec<OpCode>>,
     sessions: AtomicU32,
+    /// The next CREATE_SESSION finds that the client id is that of an earlier instance.
+    pub restarted: AtomicBool,
+    /// What SEQUENCE says beside, unless the script has it.
+    pub flags: AtomicU32,
     pub slots: u32,
     pub running: AtomicU32,
     pub most_running: AtomicU32,
@@ -67,6 +71,8 @@ impl Scripted {
             minor_version,
             log: Mutex::default(),
             sessions: AtomicU32::new(0),
+            restarted: AtomicBool::new(false),
+            flags: AtomicU32::new(0),
             slots,
             running: AtomicU32::new(0),
             most_running: AtomicU32::new(0),
@@ -105,6 +111,9 @@ impl Scripted {
                 server_scope: OwnerName::new("scope").unwrap(),
                 implementation: None,
             })),
+            NfsArgOp::CreateSession(_) if self.restarted.swap(false, SeqCst) => {
+                NfsResOp::CreateSession(Outcome::Err(NfsStatus::StaleClientId))
+            }
             NfsArgOp::CreateSession(arguments) => {
                 let number = self.sessions.fetch_add(1, SeqCst) + 1;
                 let mut fore_channel = arguments.fore_channel;
@@ -131,7 +140,7 @@ impl Scripted {
     }
 
     async fn in_session(&self, sequence: &SequenceArgs, operations: &[NfsArgOp]) -> Reply {
-        let (mut target, mut flags, mut failed) = (self.slots - 1, 0, None);
+        let (mut target, mut flags, mut failed) = (self.slots - 1, self.flags.load(SeqCst), None);
         // The first compounds of a session are the client's own.
         let is_own = matches!(operations, [NfsArgOp::ReclaimComplete(_)] | [_, NfsArgOp::GetAttr(_)]);
         let said = if is_own { None } else { (self.script)(sequence, operations) };

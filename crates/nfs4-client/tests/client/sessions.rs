@@ -143,6 +143,19 @@ async fn a_fault_of_the_back_channel_or_a_silent_restart_makes_a_new_session() {
 }
 
 #[tokio::test]
+async fn a_server_that_never_stops_to_ask_for_reclaims_is_not_believed() {
+    let (address, server) = Scripted::start(|_, _| None).await;
+    let client = scripted::connect(address).await;
+    server.flags.store(sequence_status::RESTART_RECLAIM_NEEDED, SeqCst);
+    client.compound(&lookups(1)).await.unwrap();
+    until(|| client.statistics().recoveries == 1).await;
+    for _ in 0..5 {
+        client.compound(&lookups(1)).await.unwrap();
+    }
+    assert_eq!((client.statistics().recoveries, server.asked(OpCode::CreateSession)), (1, 2));
+}
+
+#[tokio::test]
 async fn a_connection_that_is_not_bound_is_bound() {
     let refused = std::sync::atomic::AtomicBool::new(false);
     let (address, server) = Scripted::start(move |_, _| {
