@@ -98,14 +98,14 @@ enum Piece {
 
 /// Copies, and tells the state how it ended. Whoever has stopped it knows that.
 pub(crate) async fn run(server: &Shared, mut job: Job) {
-    if let Some((status, verifier)) = job.to_the_end(server).await {
+    if let Some((status, verifier)) = job.finish(server).await {
         server.state.lock().end_offload(job.ticket.id, status, verifier);
     }
 }
 
 impl Job {
     /// `None` if it was stopped.
-    async fn to_the_end(&mut self, server: &Shared) -> Option<(NfsStatus, [u8; 8])> {
+    async fn finish(&mut self, server: &Shared) -> Option<(NfsStatus, [u8; 8])> {
         let copied = self.copy(server).await?;
         let export = server.exports.all().of_volume(self.plan.to.volume).cloned();
         let Some(export) = export else { return Some((NfsStatus::Stale, [0; 8])) };

@@ -206,6 +206,7 @@ async fn a_long_copy_goes_on_by_itself_and_its_client_is_told_how_it_ends() {
         reads.arrival().await;
         assert_eq!(copier.status(&to, id).await, progress(PIECE, None));
         assert_eq!(running.server.metrics().census.offloads, 1);
+        assert_eq!(running.server.client(copier.session.client_id()).unwrap().copies, 1);
         let test = NfsArgOp::TestStateId(TestStateIdArgs { state_ids: vec![id] });
         let results = copier.session.execute(&[test]).await.unwrap();
         assert_eq!(results, [NfsResOp::TestStateId(Outcome::Ok(vec![NfsStatus::Ok]))]);
@@ -427,6 +428,38 @@ async fn copies_meet_conflicts_and_go_on() {
     assert_eq!(told.count(), 3 * PIECE);
     assert!(running.server.metrics().conflicts >= 6);
     assert!(copier.content(&to).await[1..] == content(3 * PIECE));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_copy_that_gets_nowhere_ends_where_it_is_and_never_looks_like_an_empty_source() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let mut copier = Copier::connect(&running, "a").await;
+    let (from, to) = (copier.source(3 * PIECE).await, copier.target("to").await);
+    for pieces in [0, 1] {
+        let reads = world.home.hold_reads();
+        copier.begin(&from, &to).await;
+        reads.let_through(pieces);
+        for _ in 0..=pieces {
+            reads.arrival().await;
+        }
+        world.home.refuse_commits(u32::MAX);
+        reads.open();
+        let told = loop {
+            world.clock.advance(Duration::from_secs(1));
+            copier.session.renew().await.unwrap();
+            if let Ok(told) = copier.told.try_recv() {
+                break told;
+            }
+        };
+        world.home.refuse_commits(0);
+        match pieces {
+            0 => assert_eq!(told.failed(), (NfsStatus::Delay, 0)),
+            _ => assert_eq!(told.count(), PIECE),
+        }
+        told.answer(NfsStatus::Ok);
+    }
     running.stop().await;
 }
 
