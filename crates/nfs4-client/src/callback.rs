@@ -150,3 +150,48 @@ impl Service for BackChannel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nfs4::{CbCompoundRes, Utf8String};
+
+    use super::*;
+
+    struct Willing;
+
+    #[async_trait]
+    impl Callback for Willing {
+        async fn call(&self, operation: NfsCbArgOp) -> NfsCbResOp {
+            NfsCbResOp::failure(operation.op_code(), NfsStatus::NotSupp)
+        }
+    }
+
+    async fn call(channel: &BackChannel, session: u8) -> NfsStatus {
+        let sequence = CbSequenceArgs {
+            session: SessionId([session; 16]),
+            sequence_id: 1,
+            slot: 0,
+            highest_slot: 0,
+            cache_this: false,
+            referring_call_lists: Vec::new(),
+        };
+        let ops = vec![NfsCbArgOp::Sequence(sequence)];
+        let tag = Utf8String::default();
+        let request = CbCompoundArgs { tag, minor_version: 2, callback_ident: 0, ops };
+        let reply = channel.compound(request).await;
+        let mut out = Encoder::new();
+        reply.into_iter().for_each(|segment| out.put_raw(segment));
+        xdr::from_bytes::<CbCompoundRes>(out.into_bytes()).unwrap().status
+    }
+
+    #[tokio::test]
+    async fn callbacks_before_the_next_session_are_put_off_and_those_of_others_are_refused() {
+        let next = BackChannel::of_next_session(Arc::new(Willing));
+        assert_eq!(call(&next, 1).await, NfsStatus::Delay);
+        next.begin(SessionId([2; 16]));
+        assert_eq!(call(&next, 1).await, NfsStatus::BadSession);
+        assert_eq!(call(&next, 2).await, NfsStatus::Ok);
+        let only = BackChannel::new(Arc::new(Willing));
+        assert_eq!(call(&only, 1).await, NfsStatus::Ok, "no other session can be meant");
+    }
+}

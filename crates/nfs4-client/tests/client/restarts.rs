@@ -258,6 +258,10 @@ async fn what_the_server_does_not_give_back_must_be_opened_again() {
     world.server().evict(client.client_id().unwrap()).await.unwrap();
     let lost = read_all(&client, &open).await;
     assert!(matches!(lost, Err(ClientError::OpenLost { .. })), "{lost:?}");
+    let kept = client.open_file(&home, "kept", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    world.restart().await;
+    read_all(&client, &kept).await.unwrap();
+    assert_eq!(world.server().metrics().census.opens, 1, "what is lost is not reclaimed later");
     client.close_file(&open).await.unwrap();
     let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
     assert_eq!(read_all(&client, &open).await.unwrap(), b""[..]);
