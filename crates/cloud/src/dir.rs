@@ -2,7 +2,7 @@
 //!
 //! Objects are files in two levels of directories named after the first and the second character of the object
 //! (`/` becomes `+` in file names). A put writes a file in `.kurma-incoming`, makes it durable, renames it and
-//! makes the rename durable. What a crash leaves there is never seen and is swept when the directory is opened.
+//! makes the rename durable. What a crash leaves there is never seen, and is swept when the directory is opened and every hour.
 //!
 //! A directory may be a disk or a share that comes and goes. What was set up once is never set up again by itself:
 //! a bare mount point stays bare, everything that is asked of it fails, and once the store is back it is looked at
@@ -11,6 +11,8 @@
 //!
 //! The directory plays the part of a remote store, so it is reached through the operating system and not through
 //! the gateway's own `Disk`.
+
+mod leftovers;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind as Io, Read, Write};
@@ -29,6 +31,7 @@ use tokio::sync::Semaphore;
 
 use crate::contract::{clip, length_of};
 use crate::{Cloud, CloudError, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode};
+use leftovers::Leftovers;
 
 /// Where files are written before they get their names. Its absence tells that the store is not mounted.
 const INCOMING: &str = ".kurma-incoming";
@@ -38,9 +41,6 @@ const MARKERS: &str = ".kurma-cloud";
 
 /// The longest file of markers that is read.
 const MAX_MARKERS: u64 = 64 << 10;
-
-/// Leftovers older than this are swept; younger ones may belong to another gateway that is writing now.
-const LEFTOVER_SECONDS: i64 = 3600;
 
 /// Tells a store from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,7 @@ struct Store {
     /// Fan-out directories that are known to be durable; bounded by the characters a name may begin with.
     made: Mutex<std::collections::HashSet<[u8; 2]>>,
     marker: Option<Marker>,
+    leftovers: Leftovers,
     /// The store was not there when it was last looked for.
     gone: AtomicBool,
 }
@@ -95,12 +96,12 @@ impl Dir {
             entropy: env.entropy.clone(),
             made: Mutex::default(),
             marker,
+            leftovers: Leftovers::new(env.clock.clone()),
             gone: AtomicBool::new(false),
         };
         let running = Arc::new(Semaphore::new(concurrent.clamp(1, 512)));
         let dir = Dir { cloud: cloud.into(), store: Arc::new(store), running };
-        let now = env.clock.wall().seconds;
-        let opened = dir.run(Operation::Open, root.display().to_string(), move |store| store.open(now)).await;
+        let opened = dir.run(Operation::Open, root.display().to_string(), Store::open).await;
         match opened {
             Err(_) if dir.store.gone.load(Ordering::Acquire) => Ok(dir),
             opened => opened.map(|()| dir),
@@ -148,11 +149,11 @@ fn kind_of(error: &io::Error) -> ErrorKind {
 
 impl Store {
     /// Looks at a store that has been used before, sets up a new one.
-    fn open(&self, now: i64) -> io::Result<()> {
+    fn open(&self) -> io::Result<()> {
         if self.marker.is_some_and(|marker| marker.known) {
             self.look()?;
         }
-        self.prepare(now)
+        self.prepare()
     }
 
     /// Looks for a store that was gone.
@@ -214,7 +215,7 @@ impl Store {
     }
 
     /// Checks that the directory can be written to and sweeps what earlier crashes left.
-    fn prepare(&self, now: i64) -> io::Result<()> {
+    fn prepare(&self) -> io::Result<()> {
         let about =
             |error: io::Error, what: &str| io::Error::new(Io::InvalidInput, format!("{what}: {error}"));
         let meta = std::fs::metadata(&self.root).map_err(|e| {
@@ -223,23 +224,13 @@ impl Store {
         if !meta.is_dir() {
             return Err(io::Error::new(Io::InvalidInput, "this is not a directory"));
         }
-        let incoming = self.root.join(INCOMING);
-        make_directory(&incoming).map_err(|e| about(e, "the directory must be writable"))?;
+        make_directory(&self.root.join(INCOMING)).map_err(|e| about(e, "the directory must be writable"))?;
         self.mark().map_err(|e| about(e, "the directory must be writable"))?;
         let probe = self.write_incoming(&[]).map_err(|e| about(e, "the directory must be writable"))?;
+        let swept = self.leftovers.sweep(&probe);
         std::fs::remove_file(probe)?;
         sync_directory(&self.root)?;
-        for entry in std::fs::read_dir(incoming)? {
-            let entry = entry?;
-            let modified = entry.metadata().and_then(|meta| meta.modified());
-            let age = modified.ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-            if age.is_some_and(|age| now - (age.as_secs() as i64) > LEFTOVER_SECONDS) {
-                // Another gateway may sweep the same directory.
-                std::fs::remove_file(entry.path())
-                    .or_else(|e| if e.kind() == Io::NotFound { Ok(()) } else { Err(e) })?;
-            }
-        }
-        Ok(())
+        swept
     }
 
     /// A missing file in a missing store is not "no such object".
@@ -274,6 +265,7 @@ impl Store {
         let folder = target.parent().unwrap_or(&self.root);
         // First of all, because it fails in a bare mount point, which must stay bare.
         let incoming = self.write_incoming(parts)?;
+        self.leftovers.sweep_when_due(&incoming);
         let rename = || match mode {
             PutMode::Overwrite => std::fs::rename(&incoming, &target),
             PutMode::Create => rename_new(&incoming, &target),
@@ -584,6 +576,25 @@ mod tests {
             cloud.put(&name, vec!["y".into()], mode).await.unwrap();
             assert_eq!(cloud.get(&name, None).await.unwrap(), "y");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leftovers_that_have_become_old_are_swept_within_the_hour() {
+        use std::time::Duration;
+        let folder = tempfile::tempdir().unwrap();
+        let cloud = Dir::open(&crate::test_environment(), "cellar", folder.path(), 8, None).await.unwrap();
+        let path = folder.path().join(INCOMING).join("left");
+        let left = File::create(&path).unwrap();
+        let created = left.metadata().unwrap().modified().unwrap();
+        let name = ObjectName::new("name").unwrap();
+        // Looked for after so many minutes more, when it is so many minutes old.
+        for (more, age, is_there) in [(61, 50, true), (59, 70, true), (2, 70, false)] {
+            tokio::time::advance(Duration::from_secs(60 * more)).await;
+            left.set_modified(created - Duration::from_secs(60 * age)).unwrap();
+            cloud.put(&name, vec!["x".into()], PutMode::Overwrite).await.unwrap();
+            assert_eq!(path.exists(), is_there, "{more} {age}");
+        }
+        assert_eq!(cloud.get(&name, None).await.unwrap(), "x");
     }
 
     #[tokio::test]
