@@ -11,6 +11,7 @@ mod holdings;
 mod identity;
 mod in_flight;
 mod lease;
+mod leave;
 mod limits;
 mod line;
 mod live_session;
@@ -29,7 +30,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs4::{ClientId, DestroyClientIdArgs, DestroySessionArgs, NfsArgOp, NfsStatus};
+use nfs4::{ClientId, NfsArgOp};
 use onc_rpc::Credential;
 
 use self::address::Address;
@@ -37,7 +38,7 @@ use self::back_channel::Callbacks;
 use self::live_session::LiveSession;
 use self::shared::{Phase, Shared};
 use self::statistics::Counters;
-use crate::{Callback, ClientError, Reply, wire};
+use crate::{Callback, ClientError, Reply};
 
 pub use self::limits::Limits;
 pub use self::open_state::OpenState;
@@ -101,7 +102,9 @@ impl Client {
             shared.trunk.settled(session.generation).await;
             Ok::<_, ClientError>(())
         };
-        match tokio::time::timeout(shared.options.patience, establish).await {
+        // Whoever starts is told soon that there is nobody.
+        let patience = shared.options.connect_timeout + shared.options.timeout;
+        match tokio::time::timeout(patience, establish).await {
             Ok(result) => result?,
             Err(_) => return Err(shared.unreachable()),
         }
@@ -217,19 +220,7 @@ impl Client {
                 own.close_file(&open).await?;
             }
             shared.phase.send_replace(Phase::Closed);
-            let peer = shared.trunk.least_loaded(session.generation).await.peer.clone();
-            let manner = shared.manner(session.minor_version);
-            let destroy = NfsArgOp::DestroySession(DestroySessionArgs { session: session.id });
-            match wire::alone(&peer, manner, destroy).await {
-                Err(error) if error.status() == Some(NfsStatus::BadSession) => {}
-                result => drop(result?),
-            }
-            let destroy = NfsArgOp::DestroyClientId(DestroyClientIdArgs { client: session.client });
-            match wire::alone(&peer, manner, destroy).await {
-                Err(error) if error.status() == Some(NfsStatus::StaleClientId) => {}
-                result => drop(result?),
-            }
-            Ok(())
+            leave::destroy(shared, &session).await
         };
         match tokio::time::timeout(shared.options.timeout, leave).await {
             Ok(result) => result,

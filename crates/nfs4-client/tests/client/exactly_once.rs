@@ -202,6 +202,20 @@ async fn a_client_that_is_closed_is_gone_from_the_server() {
 }
 
 #[tokio::test]
+async fn a_client_is_closed_wherever_the_connection_breaks() {
+    for direction in [Direction::Requests, Direction::Replies] {
+        // Of DESTROY_SESSION, or of DESTROY_CLIENTID.
+        for bytes in [0, 30, 60, 100, 130] {
+            let world = World::new().await;
+            let client = world.client().await;
+            world.proxy.cut(direction, bytes);
+            client.close().await.unwrap();
+            assert_eq!(world.server().clients(None, 9).clients.len(), 0, "{direction:?} {bytes}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn connections_end_with_the_last_clone() {
     let (address, server) = Scripted::start(|_, _| None).await;
     let client = scripted::connect(address).await;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use bytes::Bytes;
 use nfs4::{CompoundRes, NfsResOp, NfsStatus, Outcome, SequenceOk, Utf8String};
-use nfs4_client::{Client, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -71,9 +70,7 @@ proptest! {
             let replies = parking_lot::Mutex::new(replies);
             let script = move |_: &_, _: &[_]| replies.lock().pop().map(|reply| Said::Bytes(Bytes::from(reply)));
             let (address, _) = Scripted::start(script).await;
-            let patience = std::time::Duration::from_millis(200);
-            let options = Options { patience, ..scripted::options() };
-            let client = Client::connect(&[address], options, None).await.unwrap();
+            let client = scripted::connect(address).await;
             for round in 0..count + 2 {
                 let operations = if round % 2 == 0 { lookups(1) } else { removal().to_vec() };
                 let _ = client.compound(&operations).await;
