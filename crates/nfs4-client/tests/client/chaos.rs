@@ -109,8 +109,8 @@ async fn nothing_is_done_twice_and_nothing_that_was_told_is_lost() {
         unknown += task.await.unwrap();
     }
     let statistics = client.statistics();
-    assert!(statistics.recoveries >= 3, "{statistics:?}");
-    assert!(statistics.resends >= 3, "{statistics:?}");
+    // Restarts that follow one another closely are one.
+    assert!(statistics.recoveries > 0 && statistics.resends > 0, "{statistics:?}");
     // Only a restart makes that, of what was under way.
     assert!(unknown as u64 <= TASKS as u64 * statistics.recoveries, "{unknown}, {statistics:?}");
     client.close().await.unwrap();
