@@ -15,6 +15,7 @@ use nfs4::*;
 use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
 use onc_rpc::{AuthSys, Call, Connection, Credential, NoService, OpaqueAuth, Peer, Reply, Service};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use xdr::{Decode, Decoder, Encode, Encoder};
 
@@ -58,7 +59,7 @@ pub(super) struct World {
     /// How often the server was started.
     process: u32,
     /// The server's housekeeping, once time passes.
-    housekeeping: Option<CancellationToken>,
+    housekeeping: Option<(CancellationToken, JoinHandle<()>)>,
     connection: Connection,
     pub clients: Vec<Client>,
     /// All that the server ever gave.
@@ -335,19 +336,18 @@ impl World {
             let stop = CancellationToken::new();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let (server, stopped) = (self.server.clone(), stop.clone());
-            tokio::spawn(async move { server.serve(listener, stopped).await });
+            let task = tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
             tokio::task::yield_now().await;
-            self.housekeeping = Some(stop);
+            self.housekeeping = Some((stop, task));
         }
         self.clock.advance(Duration::from_secs(seconds)).await;
     }
 
     async fn stop_housekeeping(&mut self) {
-        if let Some(stop) = self.housekeeping.take() {
+        // It removes records until its end.
+        if let Some((stop, task)) = self.housekeeping.take() {
             stop.cancel();
-            for _ in 0..4 {
-                tokio::task::yield_now().await;
-            }
+            task.await.unwrap();
         }
     }
 
