@@ -216,6 +216,16 @@ async fn a_client_is_closed_wherever_the_connection_breaks() {
 }
 
 #[tokio::test]
+async fn a_client_is_closed_although_the_server_has_restarted() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    world.stop().await;
+    let (closed, ()) = tokio::join!(client.close(), world.start());
+    closed.unwrap();
+    assert!(matches!(client.compound(&lookups(1)).await, Err(ClientError::Closed)));
+}
+
+#[tokio::test]
 async fn connections_end_with_the_last_clone() {
     let (address, server) = Scripted::start(|_, _| None).await;
     let client = scripted::connect(address).await;
