@@ -10,7 +10,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::net::SocketAddr;
+mod scalar;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ const THREADS: usize = 2;
 /// Files of an NFS server or of a local directory. Cheap to clone; everything may be called from many threads at once.
 ///
 /// Not to be called in asynchronous code, where waiting would stop everything else on the thread, perhaps also what is waited
-/// for: every call fails on a thread that belongs to a tokio runtime, and does nothing. There is [`crate::Client`] for that.
+/// for: on a thread that belongs to a tokio runtime every call fails and does nothing. There is [`crate::Client`] for that.
 #[derive(Clone)]
 pub struct Client {
     client: crate::Client,
@@ -138,9 +139,9 @@ impl Client {
     ///
     /// # Errors
     /// The server cannot be reached, or refuses; no threads can be had.
-    pub fn connect(address: SocketAddr, options: Options) -> Result<Client, Error> {
+    pub fn connect(server: impl ToString, options: Options) -> Result<Client, Error> {
         let engine = Engine::new()?;
-        let client = engine.wait(crate::Client::connect(address, options))??;
+        let client = engine.wait(crate::Client::connect(server, options))??;
         Ok(Client { client, engine: Arc::new(engine) })
     }
 
@@ -151,6 +152,21 @@ impl Client {
     pub fn local(directory: impl AsRef<Path>) -> Result<Client, Error> {
         let client = crate::Client::local(directory)?;
         Ok(Client { client, engine: Arc::new(Engine::new()?) })
+    }
+
+    /// Waits for anything that the asynchronous client can do.
+    ///
+    /// ```no_run
+    /// # let client = vector_client::blocking::Client::local("/tmp")?;
+    /// let directories = client.wait(async |client| client.ensure_directory("/tmp/a/b/c", 0o755).await)??;
+    /// # let _: Vec<vector_client::Target> = directories;
+    /// # Ok::<(), vector_client::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// In asynchronous code; `call` is not made then.
+    pub fn wait<T>(&self, call: impl AsyncFnOnce(&crate::Client) -> T) -> Result<T, Error> {
+        self.engine.wait(call(&self.client))
     }
 
     /// As [`crate::Client::walk`].

@@ -85,7 +85,7 @@ impl Client {
         self.vopen(targets.into_iter().map(open).collect()).await
     }
 
-    /// Closes files (V7). What was written to them is safe then.
+    /// Closes files (V7). Whoever opens them then sees what was written to them.
     pub async fn vclose(&self, descriptors: Vec<Descriptor>) -> VectorResult<()> {
         self.cursors.forget(&descriptors);
         nothing(self.execute(descriptors.into_iter().map(Step::Close).collect()).await)

@@ -6,10 +6,11 @@
 //! that is done with files, and [`Client::execute`] mixes them.
 //!
 //! * It speaks NFSv4.1 and 4.2 to any server that conforms, and needs no mount and no privileges
-//!   ([`Client::connect`]).
+//!   ([`Client::connect`]). The same calls do the same to the files of this machine ([`Client::local`]).
 //! * A vector stops at its first element that fails, and says which that is ([`Failure`]). If the answer was lost, it
 //!   says that too: nothing that changes a file is ever done twice.
 //! * Data is neither copied on its way out nor on its way in.
+//! * Programs that are not asynchronous have the same calls in [`blocking`].
 //!
 //! The design is that of vNFS (kurma.md §3; the ids V1 to V44 are its features).
 //!

@@ -12,25 +12,37 @@ pub(crate) enum Part {
 }
 
 /// The steps of a path, outermost first. Empty steps and `.` lead nowhere and are left out, and so are, in a path from
-/// the root, the `..` that would leave it.
+/// the root, the `..` it begins with.
 pub(crate) fn parts(path: &Bytes, from_root: bool) -> Vec<Part> {
     let mut parts = Vec::new();
-    let mut depth = 0_usize;
     for step in path.split(|byte| *byte == b'/') {
         match step {
             b"" | b"." => {}
-            b".." if from_root && depth == 0 => {}
-            b".." => {
-                depth = depth.saturating_sub(1);
-                parts.push(Part::Parent);
-            }
-            name => {
-                depth += 1;
-                parts.push(Part::Name(path.slice_ref(name)));
-            }
+            b".." if from_root && parts.is_empty() => {}
+            b".." => parts.push(Part::Parent),
+            name => parts.push(Part::Name(path.slice_ref(name))),
         }
     }
     parts
+}
+
+/// A path from the root without all up to the first `..` that leads above it, if there is one; to be used when there are no
+/// symbolic links before that: what they lead to may be deeper than they are.
+pub(crate) fn kept_in_root(path: &Bytes) -> Option<Bytes> {
+    let parts = parts(path, true);
+    let mut depth = 0_usize;
+    let above = parts.iter().position(|part| match part {
+        Part::Parent if depth == 0 => true,
+        Part::Parent => {
+            depth -= 1;
+            false
+        }
+        Part::Name(_) => {
+            depth += 1;
+            false
+        }
+    });
+    Some(join(&parts[above? + 1..]))
 }
 
 /// The path with these steps.
@@ -58,7 +70,16 @@ mod tests {
         assert_eq!(again("/../../a"), "a");
         assert_eq!(again(""), "");
         assert_eq!(again("."), "");
-        assert_eq!(again("a/../../b"), "a/../b");
+        assert_eq!(again("a/../../b"), "a/../../b", "a may be a link to where it is deep");
         assert_eq!(parts(&Bytes::from("../a"), false).len(), 2);
+    }
+
+    #[test]
+    fn above_the_root_is_the_root() {
+        let kept = |path: &'static str| kept_in_root(&Bytes::from(path));
+        assert_eq!(kept("a/../../b"), Some("b".into()));
+        assert_eq!(kept("a/../../../b"), Some("../b".into()));
+        assert_eq!(kept("../../b/.."), None);
+        assert_eq!(kept("a/b/../.."), None);
     }
 }

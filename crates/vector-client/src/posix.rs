@@ -53,6 +53,7 @@ impl Client {
     /// * Permission bits of a symbolic link cannot be set, and owners have no names. There are no filehandles.
     /// * Where several reasons forbid a rename or a further name, another one of them may be given, and a directory cannot
     ///   have a further name because of `EPERM` rather than `EISDIR`.
+    /// * What is open for writing alone cannot be read, which servers may allow.
     /// * Names that were made or removed are as safe as the file system makes them. [`Write`](crate::Write) says what there is
     ///   for data.
     ///

@@ -37,7 +37,7 @@ impl Client {
         self.open(Open { create, truncate: true, ..Open::write(target) }).await
     }
 
-    /// Closes a file. What was written to it is safe then.
+    /// Closes a file. Whoever opens it then sees what was written to it.
     pub async fn close_file(&self, descriptor: Descriptor) -> Result<(), Error> {
         only(self.vclose(vec![descriptor]).await)
     }
@@ -56,8 +56,8 @@ impl Client {
         only(self.vread(vec![Read::new(descriptor, offset, length)]).await)
     }
 
-    /// Writes at the cursor and moves it on; bytes written, which are all. Safe after [`fsync`](Self::fsync) or
-    /// [`close_file`](Self::close_file).
+    /// Writes at the cursor and moves it on; bytes written, which are all. Safe after
+    /// [`fsync`](Self::fsync).
     pub async fn write(&self, descriptor: Descriptor, data: impl Into<Bytes>) -> Result<u64, Error> {
         let cursor = self.cursors.of(descriptor);
         let mut cursor = cursor.lock().await;

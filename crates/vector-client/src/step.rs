@@ -102,8 +102,12 @@ impl Data {
     }
 }
 
-/// Writes an extent (V2). Opens and closes a file that is named by a path, and the data is safe then before the call
-/// returns; through a descriptor, it is safe after [`Step::Commit`] or [`Step::Close`], or if it is `stable`.
+/// Writes an extent (V2). Opens and closes a file that is named by a path.
+///
+/// Once the call has returned, whoever opens the file sees the data, and the end of this program does not harm it. A loss of
+/// power does not harm it if the write is `stable`, or after [`Step::Commit`] of a descriptor. An NFS server keeps more than
+/// this: what is written by a path, or closed, is safe with it at once, because that costs no round trip; on a local disk it would
+/// cost a flush for each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Where to.
@@ -116,7 +120,7 @@ pub struct Write {
     pub create: Option<Creation>,
     /// Whether to cut off what is in it before.
     pub truncate: bool,
-    /// Whether the data must be safe before the call returns, through a descriptor too.
+    /// Whether the data, and the name of the file if it is new, must be safe from a loss of power before the call returns.
     pub stable: bool,
     /// Whether a symbolic link leads on; if not, it is an error.
     pub follow: bool,
@@ -188,13 +192,13 @@ impl Copy {
 pub enum Step {
     /// Opens a file: [`Done::Opened`].
     Open(Open),
-    /// Closes a file, after making safe what was written to it.
+    /// Closes a file. Over NFS, makes safe what was written to it; see [`Write`].
     Close(Descriptor),
     /// Reads: [`Done::Read`].
     Read(Read),
     /// Writes: [`Done::Written`].
     Write(Write),
-    /// Makes safe what was written through a descriptor.
+    /// Makes safe what was written through a descriptor, from a loss of power too.
     Commit(Descriptor),
     /// Asks for attributes: [`Done::Attributes`].
     GetAttributes {

@@ -10,6 +10,7 @@ use nfs4::{NfsResOp, NfsStatus, Outcome};
 use nfs4_client::operations::close;
 use nfs4_client::{ClientError, Reply};
 
+use super::links::keep_in_root;
 use super::plan::{Bounds, Context, Opening, Plan, Work};
 use super::position::Place;
 use super::{Lane, Nfs};
@@ -20,6 +21,9 @@ pub(super) use run::Run;
 
 /// Compounds of one call under way at once.
 const PARALLEL: usize = 16;
+
+/// Pieces of a long READ that are waiting at once.
+const AHEAD: u64 = 256;
 
 /// Symbolic links that are followed for one step, as on Linux.
 pub(super) const LINKS: u32 = 40;
@@ -50,6 +54,10 @@ impl Nfs {
         let mut run = Run::new(queue);
         while let Some((_, front)) = run.queue.front() {
             let round = match &front.step {
+                Step::Read(read) if read.length > self.transfer() as u64 => {
+                    self.split(&mut run);
+                    Ok(())
+                }
                 Step::Write(write) if write.data.len() > self.transfer() => self.large(&mut run).await,
                 Step::Write(write)
                     if write.offset == APPEND && front.size.is_none() && !self.extension.appends =>
@@ -65,16 +73,33 @@ impl Nfs {
         Ok(run.done)
     }
 
-    /// A READ of more than one operation can carry is several.
+    /// Takes the rest of a long READ apart, if there is any.
+    fn split(&self, run: &mut Run) {
+        if let Some((index, work)) = run.queue.pop_front() {
+            for (_, piece) in self.pieces(index, work.step).into_iter().rev() {
+                run.queue.push_front((index, Work { links: work.links, ..piece }));
+            }
+        }
+    }
+
+    /// A READ of more than one operation can carry is several; of those beyond [`AHEAD`], one that is taken apart when it is
+    /// its turn.
     pub(super) fn pieces(&self, index: usize, step: Step) -> Vec<(usize, Work)> {
         let work = |step| (index, Work { step, links: 0, size: None });
         let transfer = self.transfer() as u64;
         match step {
             Step::Read(read) if read.length > transfer => {
                 let end = read.offset.saturating_add(read.length);
-                let starts = (0..read.length.div_ceil(transfer)).map(|n| read.offset + n * transfer);
-                let piece = |offset| Read { offset, length: transfer.min(end - offset), ..read.clone() };
-                starts.take_while(|start| *start < end).map(|start| work(Step::Read(piece(start)))).collect()
+                let piece = |offset, length: u64| {
+                    work(Step::Read(Read { offset, length: length.min(end - offset), ..read.clone() }))
+                };
+                let start = |n: u64| read.offset.saturating_add(n.saturating_mul(transfer));
+                let starts = (0..AHEAD).map(start).take_while(|start| *start < end);
+                let rest = Some(start(AHEAD)).filter(|start| *start < end);
+                starts
+                    .map(|start| piece(start, transfer))
+                    .chain(rest.map(|start| piece(start, u64::MAX)))
+                    .collect()
             }
             step => vec![work(step)],
         }
@@ -142,6 +167,7 @@ impl Nfs {
                 break;
             }
         }
+        run.leave_out_beyond_ends();
         Ok(())
     }
 
@@ -153,6 +179,7 @@ impl Nfs {
                 let known = write.offset != APPEND || work.size.is_some() || self.extension.appends;
                 write.data.len() <= transfer && known
             }
+            Step::Read(read) => read.length <= transfer as u64,
             _ => true,
         };
         run.queue.iter().map(|(_, work)| work).take_while(is_ready).take(256 * PARALLEL).cloned().collect()
@@ -177,9 +204,17 @@ impl Nfs {
             Err(error) => return Err((error.into(), 0)),
         };
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
+        let mut left = Vec::new();
         for piece in &plan.pieces {
             if piece.operations.end > executed {
                 self.clean_up(plan, &reply, executed).await;
+                if !left.is_empty() {
+                    // Comes to it again after what is left of those before.
+                    if let Some((_, work)) = run.queue.front_mut() {
+                        self.tried(work, &reply, piece.operations.start);
+                    }
+                    break;
+                }
                 return match self.obstacle(run, &reply, piece.operations.start).await {
                     Obstacle::Again => Ok(false),
                     Obstacle::Later => {
@@ -191,18 +226,29 @@ impl Nfs {
             }
             run.delayed = None;
             let Some((index, work)) = run.queue.pop_front() else { break };
+            if left.last().is_some_and(|(before, _)| *before == index) {
+                // What it has read comes after what is left to be read.
+                left.push((index, work));
+                continue;
+            }
             let results = &reply.results[piece.operations.clone()];
             let key = &reply.results[piece.key];
             let more = self.take(run, index, work, results, key, piece.descriptor);
             match more.await.map_err(|error| (error, 0))? {
                 None => {}
-                Some(rest) => {
-                    run.queue.push_front((index, rest));
-                    return Ok(false);
-                }
+                Some(rest) => left.push((index, rest)),
+            }
+            if run.done.len() <= index {
+                // It begins anew; what follows it only asks, and is asked again.
+                break;
             }
         }
-        Ok(true)
+        let all = left.is_empty();
+        // What followed is done already, and must not be done twice.
+        for part in left.into_iter().rev() {
+            run.queue.push_front(part);
+        }
+        Ok(all)
     }
 
     pub(super) fn context<'a>(&'a self, lane: &'a Lane, bounds: Bounds, atomic: bool) -> Context<'a> {
@@ -239,16 +285,17 @@ impl Nfs {
             {
                 Obstacle::Again
             }
-            NfsStatus::Symlink | NfsStatus::NotDir | NfsStatus::Same => {
+            NfsStatus::Symlink | NfsStatus::NotDir | NfsStatus::Same | NfsStatus::NotSame => {
                 self.tried(work, reply, first);
-                let target = work.step.target();
+                let refusal = refusal(&work.step, status);
                 match self.follow(work).await {
                     Ok(true) => Obstacle::Again,
-                    Ok(false) => Obstacle::Failed(Error::Refused { target, status }),
+                    Ok(false) => Obstacle::Failed(refusal),
                     Err(error) => Obstacle::Failed(error),
                 }
             }
-            status => Obstacle::Failed(Error::Refused { target: work.step.target(), status }),
+            NfsStatus::NoEnt if has_met_root(reply) && keep_in_root(&mut work.step) => Obstacle::Again,
+            status => Obstacle::Failed(refusal(&work.step, status)),
         }
     }
 
@@ -326,8 +373,23 @@ pub(super) fn walk(place: &Place) -> Vec<nfs4::NfsArgOp> {
     operations
 }
 
+/// Whether it went up from the root: for LOOKUPP, that has no parent (RFC 8881 §18.14.3).
+pub(super) fn has_met_root(reply: &Reply) -> bool {
+    matches!(reply.results.last(), Some(NfsResOp::LookupParent(NfsStatus::NoEnt)))
+}
+
+/// What it means for a step that an operation of it failed. What is copied was found to be no regular file.
+pub(super) fn refusal(step: &Step, status: NfsStatus) -> Error {
+    match (step, status) {
+        (Step::Copy(copy), NfsStatus::NotSame) => {
+            Error::Refused { target: copy.source.clone(), status: NfsStatus::WrongType }
+        }
+        _ => Error::Refused { target: step.target(), status },
+    }
+}
+
 /// Whether it has no effect at all, so that it may be under way beside others and be forgotten.
-fn only_asks(step: &Step) -> bool {
+pub(super) fn only_asks(step: &Step) -> bool {
     matches!(step, Step::Read(_) | Step::GetAttributes { .. } | Step::ReadLink(_))
 }
 

@@ -7,7 +7,7 @@ use nfs4_client::operations::get_attributes;
 use super::Nfs;
 use super::plan::place;
 use super::position::{Place, Start, down};
-use crate::path::{Part, join};
+use crate::path::{Part, join, kept_in_root};
 use crate::step::{Copy, Open, Read, Step, Write};
 use crate::target::{Base, Target};
 use crate::{Done, Error};
@@ -185,6 +185,20 @@ impl Nfs {
     }
 }
 
+/// Takes from the first path of a step that leads above the root what leads there; whether there was one. To be called when
+/// a LOOKUPP has found the root, so that there are no symbolic links before it.
+pub(super) fn keep_in_root(step: &mut Step) -> bool {
+    for (target, _) in targets(step) {
+        if target.base == Base::Root
+            && let Some(path) = kept_in_root(&target.path)
+        {
+            target.path = path;
+            return true;
+        }
+    }
+    false
+}
+
 /// The paths of a step, and whether a symbolic link at the end of each is followed.
 fn targets(step: &mut Step) -> Vec<(&mut Target, bool)> {
     match step {
@@ -219,6 +233,11 @@ fn through(target: &Target, index: usize, text: &Bytes, place: &Place) -> Target
     path.push(b'/');
     path.extend_from_slice(&after);
     Target { base, path: path.into() }
+}
+
+/// Which attributes say whether something is a regular file.
+pub(super) fn is_regular_file() -> AttributeValues {
+    AttributeValues { r#type: Some(FileType::Regular), ..AttributeValues::default() }
 }
 
 /// Which attributes say whether something is a symbolic link.

@@ -4,6 +4,7 @@ use futures::future::join_all;
 use nfs4::{Attribute, NfsArgOp, NfsResOp, NfsStatus, Outcome, ReadDirOk, Verifier};
 use nfs4_client::operations::read_directory;
 
+use super::links::keep_in_root;
 use super::plan::place;
 use super::position::Position;
 use super::{AROUND, Nfs, attributes, size};
@@ -47,7 +48,7 @@ impl Nfs {
                 Error::Refused { status, .. } => *status,
                 _ => return vec![Err(error)],
             };
-            if index > 0 || !matches!(status, NfsStatus::NotDir | NfsStatus::Symlink) {
+            if index > 0 || !matches!(status, NfsStatus::NotDir | NfsStatus::Symlink | NfsStatus::NoEnt) {
                 return vec![Err(error)];
             }
             let Some(directory) = directories.first_mut() else { return Vec::new() };
@@ -56,6 +57,13 @@ impl Nfs {
                 wanted: AttributeSet::NONE,
                 follow: true,
             };
+            if status == NfsStatus::NoEnt {
+                if !keep_in_root(&mut step) {
+                    return vec![Err(error)];
+                }
+                directory.target = step.target();
+                continue;
+            }
             match self.follow_link(&mut step).await {
                 Ok(true) => directory.target = step.target(),
                 Ok(false) => return vec![Err(error)],

@@ -13,7 +13,7 @@ use nfs4_client::{ClientError, OpenState};
 use super::open_files::OpenFiles;
 use super::position::{Place, Position, Start};
 use super::size;
-use crate::step::{APPEND, Step};
+use crate::step::{APPEND, Copy, Step};
 use crate::target::Target;
 use crate::{Descriptor, Error};
 
@@ -79,6 +79,8 @@ pub(super) struct Plan {
     position: Position,
     /// The file that is open for the next steps too.
     open: Option<Target>,
+    /// Files that are closed at this point.
+    closed: Vec<Descriptor>,
 }
 
 /// What plans need to know of the client.
@@ -104,7 +106,9 @@ struct Mark {
     reply: usize,
     position: Position,
     open: Option<Target>,
-    closed: Option<usize>,
+    /// The CLOSE of the last OPEN.
+    close: Option<usize>,
+    closed: usize,
 }
 
 impl Plan {
@@ -122,6 +126,9 @@ impl Plan {
         }
         let most = if context.atomic { work.len() } else { STEPS };
         for (index, item) in work.iter().enumerate().take(most) {
+            if !context.atomic && !may_follow(&work[..index], &item.step) {
+                break;
+            }
             let mark = plan.mark();
             let emitted = Emit { plan: &mut plan, context }.step(item, &work[index + 1..]);
             match emitted {
@@ -161,7 +168,8 @@ impl Plan {
             reply: self.reply,
             position: self.position.clone(),
             open: self.open.clone(),
-            closed: self.openings.last().and_then(|opening| opening.close),
+            close: self.openings.last().and_then(|opening| opening.close),
+            closed: self.closed.len(),
         }
     }
 
@@ -170,12 +178,13 @@ impl Plan {
         self.openings.truncate(mark.openings);
         self.states.truncate(mark.states);
         if let Some(opening) = self.openings.last_mut() {
-            opening.close = mark.closed;
+            opening.close = mark.close;
         }
         self.request = mark.request;
         self.reply = mark.reply;
         self.position = mark.position;
         self.open = mark.open;
+        self.closed.truncate(mark.closed);
     }
 
     /// Bytes of the operations.
@@ -231,6 +240,24 @@ impl Plan {
         self.operations.push(operation);
         self.operations.len() - 1
     }
+}
+
+/// Whether a step may be in one compound with those before it. A server may copy a part only (RFC 7862 §15.2.3), and the rest is
+/// copied after the compound: nothing that has to do with the file may be done before that.
+fn may_follow(before: &[Work], step: &Step) -> bool {
+    let copies = before.iter().filter_map(|work| match &work.step {
+        Step::Copy(copy) => Some(copy),
+        _ => None,
+    });
+    let apart = |earlier: &Copy| match step {
+        Step::Copy(copy) => {
+            copy.source != earlier.destination
+                && copy.destination != earlier.destination
+                && copy.destination != earlier.source
+        }
+        _ => false,
+    };
+    copies.into_iter().all(apart)
 }
 
 /// Whether the current filehandle is this file: of the two of a COPY, the destination.

@@ -6,7 +6,8 @@ use nfs4::NfsStatus;
 use nfs4_client::ClientError;
 
 use super::Nfs;
-use super::execute::Run;
+use super::execute::{Run, has_met_root, refusal};
+use super::links::keep_in_root;
 use super::plan::{Bounds, Plan, Work};
 use crate::step::{Done, Step};
 use crate::transaction::Aborted;
@@ -59,15 +60,21 @@ impl Nfs {
                     let paused = self.pause(&mut run, ClientError::Refused { status }).await;
                     paused.map_err(|(error, _)| Aborted { step, error, unknown: false })?;
                 }
-                (NfsStatus::Symlink | NfsStatus::NotDir | NfsStatus::Same, Some(piece)) => {
+                (
+                    NfsStatus::Symlink | NfsStatus::NotDir | NfsStatus::Same | NfsStatus::NotSame,
+                    Some(piece),
+                ) => {
                     let Some((_, work)) = run.queue.get_mut(piece) else { continue };
-                    let target = work.step.target();
+                    let error = refusal(&work.step, status);
                     let followed = self.follow(work).await;
                     let followed = followed.map_err(|error| Aborted { step, error, unknown: false })?;
                     if !followed {
-                        let error = Error::Refused { target, status };
                         return Err(Aborted { step, error, unknown: false });
                     }
+                }
+                (NfsStatus::NoEnt, Some(piece))
+                    if has_met_root(&reply)
+                        && run.queue.get_mut(piece).is_some_and(|(_, work)| keep_in_root(&mut work.step)) => {
                 }
                 (NfsStatus::Io, None) => {
                     // The commit failed: it may be there, and may be gone after a crash.

@@ -58,7 +58,7 @@ struct Changes {
 impl Changes {
     fn of(target: &Target, new: &NewAttributes) -> Result<Changes, Error> {
         let mode = new.mode.map(check_mode).transpose().map_err(|errno| local(target, errno))?;
-        let times = [new.accessed, new.modified].map(|time| time_to_set(time));
+        let times = [new.accessed, new.modified].map(time_to_set);
         let [accessed, modified] = times;
         let last_access = accessed.map_err(|errno| local(target, errno))?;
         let last_modification = modified.map_err(|errno| local(target, errno))?;

@@ -130,7 +130,13 @@ impl Vector<'_> {
         let access = access(wanted).map_err(failed)?;
         let mut found = found;
         for _ in 0..TRIES {
-            let result = match (&found, wanted.create) {
+            // What has no name is a directory, and is there.
+            let has_name = |place: &Place| &place.name[..] != b".";
+            let create = wanted.create.filter(|_| match &found {
+                Found::There(place, _) | Found::Missing(place) => has_name(place),
+                Found::Open(_) => false,
+            });
+            let result = match (&found, create) {
                 (Found::Open(_), _) => Err(Errno::INVAL),
                 (Found::Missing(_), None) => return Err(failed(Errno::NOENT)),
                 (Found::Missing(place), Some(creation)) => make(place, access, creation.mode),

@@ -22,17 +22,29 @@ const BUFFER: usize = 256 << 10;
 impl Vector<'_> {
     pub fn copy(&mut self, copy: &Copy) -> Result<Done, Error> {
         let at_source = |errno| local(&copy.source, errno);
+        self.open_file(&copy.source)?;
+        self.open_file(&copy.destination)?;
         let source = match self.find(&copy.source, true)? {
+            Found::Open(file) => file,
             Found::Missing(_) => return Err(at_source(Errno::NOENT)),
             Found::There(_, stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
                 return Err(at_source(Errno::INVAL));
             }
-            _ => self.open_to_use(&copy.source, Wanted { read: true, follow: true, ..Wanted::default() })?,
+            Found::There(..) => {
+                let wanted = Wanted { read: true, follow: true, ..Wanted::default() };
+                self.open_to_use(&copy.source, wanted)?.file
+            }
         };
-        let Copy { create, truncate, .. } = *copy;
+        let Copy { create, truncate, length, .. } = *copy;
         let wanted = Wanted { read: false, write: true, create, truncate, follow: true };
         let destination = self.open_to_use(&copy.destination, wanted)?;
-        let copied = Transfer { from: &source.file.fd, to: &destination.file.fd }.run(copy);
+        if length == 0 {
+            return Ok(Done::Copied(0));
+        }
+        if !source.read {
+            return Err(at_source(Errno::BADF));
+        }
+        let copied = Transfer { from: &source.fd, to: &destination.file.fd }.run(copy);
         Ok(Done::Copied(copied.map_err(|errno| local(&copy.destination, errno))?))
     }
 }

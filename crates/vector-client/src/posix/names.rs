@@ -37,6 +37,8 @@ impl Vector<'_> {
     }
 
     pub fn hard_link(&mut self, existing: &Target, new: &Target) -> Result<Done, Error> {
+        self.open_file(existing)?;
+        self.parent_and_name(new)?;
         let found = self.find(existing, false)?;
         let place = match &found {
             Found::Missing(_) => return Err(local(existing, Errno::NOENT)),
@@ -65,6 +67,8 @@ impl Vector<'_> {
     }
 
     pub fn rename(&mut self, from: &Target, to: &Target) -> Result<Done, Error> {
+        self.parent_and_name(from)?;
+        self.parent_and_name(to)?;
         let (old, new) = (self.named(from)?, self.named(to)?);
         let renamed = renameat(&old.directory, &old.name[..], &new.directory, &new.name[..]);
         self.forget_directories();

@@ -64,19 +64,22 @@ impl Vector<'_> {
 
     /// A name that is to be made, removed or changed; there or not.
     pub fn named(&mut self, target: &Target) -> Result<Place, Error> {
-        let name = match self.open_file(target)? {
-            Some(_) => None,
-            None => split(&target.path).1,
+        let (parent, name) = self.parent_and_name(target)?;
+        Ok(Place { directory: self.directory(target, &parent)?, name })
+    }
+
+    /// Whether a target makes sense as a name, before anything is looked up.
+    pub fn parent_and_name(&self, target: &Target) -> Result<(Bytes, Bytes), Error> {
+        let (parent, name) = match self.open_file(target)? {
+            Some(_) => (Bytes::new(), None),
+            None => split(&target.path),
         };
-        let Some(name) = name else {
-            let what = "a path that ends in a name is needed here";
-            return Err(Error::Invalid { target: target.clone(), what });
-        };
-        Ok(Place { directory: self.directory(target, &split(&target.path).0)?, name })
+        let what = "a path that ends in a name is needed here";
+        Ok((parent, name.ok_or_else(|| Error::Invalid { target: target.clone(), what })?))
     }
 
     /// The open file that a target is, if it is one. There are no paths from those: they are regular files.
-    fn open_file(&self, target: &Target) -> Result<Option<Descriptor>, Error> {
+    pub fn open_file(&self, target: &Target) -> Result<Option<Descriptor>, Error> {
         match target.base {
             Base::Root => Ok(None),
             Base::Descriptor(descriptor) => {

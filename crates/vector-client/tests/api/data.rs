@@ -1,7 +1,7 @@
 //! Reading and writing (V1 to V5, V26).
 
 use bytes::Bytes;
-use vector_client::{APPEND, AttributeSet, Copy, Creation, Error, Read, Step, Write};
+use vector_client::{APPEND, AttributeSet, Copy, Creation, Done, Error, Read, Step, Write};
 
 use crate::world::World;
 
@@ -177,5 +177,46 @@ async fn many_whole_files_are_copied_in_one_round_trip() {
             (0..40).map(|n| Copy::whole(format!("/home/file-{n}"), format!("/home/copy-{n}"), 0o600));
         let copied = world.costing(1, world.client.vsscopy(copies.collect())).await;
         assert_eq!(copied.unwrap()[39], 10);
+    }
+}
+
+#[tokio::test]
+async fn a_read_may_ask_for_more_than_any_file_has() {
+    for world in World::each().await {
+        let data: Bytes = (0..3_000_000_u32).map(|n| (n / 13) as u8).collect::<Vec<_>>().into();
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, data.clone()), whole(1)]).await.unwrap();
+        let before = world.client.statistics().round_trips;
+        let reads = ["/home/a", "/home/file-1"].map(|path| Read::new(path, 1, u64::MAX)).into();
+        let read = world.client.vread(reads).await.unwrap();
+        assert!(read.iter().all(|data| data.end_of_file));
+        assert_eq!(read[0].clone().into_bytes(), data.slice(1..));
+        assert_eq!(read[1].clone().into_bytes(), "ontent 1");
+        assert!(world.client.statistics().round_trips - before <= 40);
+    }
+}
+
+#[tokio::test]
+async fn what_follows_a_copy_that_takes_several_requests_waits_for_all_of_it_and_is_never_done_twice() {
+    for world in World::each().await {
+        let data: Bytes = (0..9_000_001_u32).map(|n| (n / 17) as u8).collect::<Vec<_>>().into();
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, data.clone()), whole(1)]).await.unwrap();
+        let steps = vec![
+            // The offsets keep the server from sharing blocks, so that it copies a part at a time.
+            Step::Copy(Copy { source_offset: 1, ..Copy::whole("/home/a", "/home/b", 0o600) }),
+            Step::Copy(Copy {
+                create: Some(Creation { mode: 0o600, exclusive: true }),
+                ..Copy::whole("/home/file-1", "/home/c", 0o600)
+            }),
+            Step::Copy(Copy { source_offset: 1, ..Copy::whole("/home/b", "/home/d", 0o600) }),
+            Step::Remove("/home/a".into()),
+            Step::Remove("/home/b".into()),
+            Step::Rename { from: "/home/c".into(), to: "/home/a".into() },
+        ];
+        let done = world.client.execute(steps).await.unwrap();
+        assert_eq!(done[..3], [9_000_000, 9, 8_999_999].map(Done::Copied));
+        let reads = ["/home/d", "/home/a"].map(|path| Read::new(path, 0, 10_000_000));
+        let read = world.client.vread(reads.into()).await.unwrap();
+        assert_eq!(read[0].clone().into_bytes(), data.slice(2..));
+        assert_eq!(read[1].clone().into_bytes(), "content 1");
     }
 }

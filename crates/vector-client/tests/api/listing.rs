@@ -34,7 +34,7 @@ async fn a_walk_finds_everything_once_breadth_first() {
                 let path = directory.join(&entry.name).to_string();
                 depths.push(path.matches('/').count());
                 assert_eq!(entry.attributes.is(Kind::File), path.contains("/f"));
-                assert_eq!(entry.attributes.size.is_some(), true);
+                assert!(entry.attributes.size.is_some());
                 assert!(found.insert(path), "twice");
             }))
             .await;

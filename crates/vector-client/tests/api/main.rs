@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used)] // tests, helpers included
 
 mod attributes;
+mod blocking;
 mod data;
 mod descriptors;
 mod limits;
 mod listing;
 mod local;
 mod names;
+mod permissions;
 mod same;
 mod symbolic_links;
 mod transactions;

@@ -1,6 +1,6 @@
 //! Symbolic links on the way, which the server leaves to the client.
 
-use vector_client::{AttributeSet, Client, Error, Open, Read, Target, Write};
+use vector_client::{AttributeSet, Client, Done, Error, Open, Read, Step, Target, Write};
 
 use crate::world::World;
 
@@ -35,6 +35,9 @@ async fn links_lead_on_wherever_they_are_in_a_path() {
             "/home/file",
             "/home/short/up/short/content",
             "/home/short/../deep/content",
+            "/home/short/../../../home/file",
+            "/home/../../../home/file",
+            "/../home/absolute/../../../../home/file",
             "/home/real/deep/content",
         ];
         let data =
@@ -80,5 +83,18 @@ async fn links_that_lead_nowhere_or_round_and_round_are_errors() {
         let failure =
             world.client.vread(vec![Read::new("/home/real/deep/content/x", 0, 9)]).await.unwrap_err();
         assert_eq!(failure.error.errno(), 20, "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_followed_before_what_comes_after_is_done() {
+    for world in worlds().await {
+        let steps = vec![
+            Step::GetAttributes { target: "/home/file".into(), wanted: AttributeSet::SIZE, follow: true },
+            Step::Remove("/home/file".into()),
+            Step::Remove("/home/real/deep/content".into()),
+        ];
+        let done = world.client.execute(steps).await.unwrap();
+        assert!(matches!(&done[0], Done::Attributes(of_content) if of_content.size == Some(5)));
     }
 }

@@ -1,6 +1,7 @@
 //! Where the calls are tried: a server over a file system in memory, and a directory of this machine.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -72,7 +73,11 @@ impl World {
     /// One in a directory of this machine.
     pub fn local() -> World {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir(directory.path().join("home")).unwrap();
+        let home = directory.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        for (path, mode) in [(directory.path(), 0o755), (&home, 0o777)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
         World { client: Client::local(directory.path()).unwrap(), back_end: BackEnd::Local(directory) }
     }
 
@@ -83,6 +88,14 @@ impl World {
 
     pub fn is_nfs(&self) -> bool {
         matches!(self.back_end, BackEnd::Nfs { .. })
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.back_end {
+            BackEnd::Nfs { address, .. } => Some(*address),
+            BackEnd::Local(_) => None,
+        }
     }
 
     /// Who makes the calls.
@@ -101,9 +114,7 @@ impl World {
     /// Another client of the same files.
     pub async fn another(&self) -> Client {
         match &self.back_end {
-            BackEnd::Nfs { address, .. } => {
-                Client::connect(*address, Options::default()).await.unwrap()
-            }
+            BackEnd::Nfs { address, .. } => Client::connect(*address, Options::default()).await.unwrap(),
             BackEnd::Local(directory) => Client::local(directory.path()).unwrap(),
         }
     }
@@ -125,6 +136,7 @@ impl World {
 }
 
 impl Drop for World {
+    #[allow(clippy::print_stderr)] // which of several it was
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("with files {}", if self.is_nfs() { "over NFS" } else { "of this machine" });

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::nfs::plan::Work;
-use crate::step::Done;
+use crate::step::{Done, Step};
 
 /// A list of steps on its way.
 pub(in crate::nfs) struct Run {
@@ -35,6 +35,16 @@ impl Run {
                 *bytes += more;
             }
             _ => {}
+        }
+    }
+
+    /// Of a READ that has met the end of its file, what is left has nothing to say.
+    pub fn leave_out_beyond_ends(&mut self) {
+        while let Some((index, work)) = self.queue.front()
+            && let (Step::Read(_), Some(Done::Read(data))) = (&work.step, self.done.get(*index))
+            && data.end_of_file
+        {
+            self.queue.pop_front();
         }
     }
 

@@ -14,7 +14,8 @@ use nfs4_client::operations::{
 
 use super::{Context, Opening, Piece, Plan, STEPS, Work};
 use crate::nfs::attributes;
-use crate::nfs::links::is_symbolic_link;
+use crate::nfs::execute::only_asks;
+use crate::nfs::links::{is_regular_file, is_symbolic_link};
 use crate::nfs::open_files::{OpenFile, OpenFiles};
 use crate::nfs::position::{Place, Start, down};
 use crate::path::parts;
@@ -46,7 +47,9 @@ impl Emit<'_> {
                 if file.needs_commit() {
                     self.plan.push(commit(0, 0));
                 }
-                self.with_state(&file, nfs4_client::operations::close)?
+                let key = self.with_state(&file, nfs4_client::operations::close)?;
+                self.plan.closed.push(*number);
+                key
             }
             Step::Commit(number) => {
                 self.put_file(*number)?;
@@ -75,7 +78,8 @@ impl Emit<'_> {
                 if *follow {
                     request.insert(Attribute::Type);
                 }
-                if *follow && self.context.atomic {
+                let changes = |work: &Work| !only_asks(&work.step);
+                if *follow && (self.context.atomic || next.iter().take(STEPS).any(changes)) {
                     // Afterwards it would be too late to follow it.
                     self.unless_link();
                 }
@@ -89,7 +93,7 @@ impl Emit<'_> {
                 let set = |state_id| set_attributes(state_id, &attributes::to_set(new));
                 match target.descriptor() {
                     Some(number) if new.size.is_some() => {
-                        let file = self.context.files.get(number)?;
+                        let file = self.file(number)?;
                         self.with_state(&file, set)?
                     }
                     _ => self.plan.push(set(StateId::ANONYMOUS)),
@@ -98,34 +102,46 @@ impl Emit<'_> {
             Step::Copy(it) => {
                 self.walk(&it.source, &[])?;
                 let key = self.plan.push(get_attributes(Attribute::set(&[Attribute::Size])));
+                if it.source.descriptor().is_none() {
+                    // Before the destination is touched.
+                    self.unless_other_than_file();
+                }
                 self.plan.push(NfsArgOp::SaveFh);
                 self.plan.position.saved_other();
                 let destination = match it.destination.descriptor() {
-                    Some(number) => Some(self.put_file(number)?),
+                    Some(number) => {
+                        let file = self.put_file(number)?;
+                        if it.truncate {
+                            self.with_state(&file, |state_id| set_attributes(state_id, &size_of(0)))?;
+                        }
+                        Some(file)
+                    }
                     None => {
                         let owner = self.context.owner.clone();
                         self.open(&it.destination, share_access::WRITE, it.create, it.truncate, owner, &[])?;
                         None
                     }
                 };
-                let source =
-                    it.source.descriptor().map(|number| self.context.files.get(number)).transpose()?;
+                let source = it.source.descriptor().map(|number| self.file(number)).transpose()?;
                 let state_id = |file: &Option<Arc<OpenFile>>, without| match file {
                     Some(file) => file.open.state_id(),
                     None => Ok(without),
                 };
-                let copy = self.plan.push(NfsArgOp::Copy(CopyArgs {
-                    source_state_id: state_id(&source, StateId::ANONYMOUS)?,
-                    destination_state_id: state_id(&destination, StateId::CURRENT)?,
-                    source_offset: it.source_offset,
-                    destination_offset: it.destination_offset,
-                    count: if it.length == TO_END { 0 } else { it.length },
-                    consecutive: true,
-                    synchronous: true,
-                    source_servers: Vec::new(),
-                }));
-                let states = source.iter().chain(&destination).map(|file| (copy, file.open.clone()));
-                self.plan.states.extend(states);
+                // For COPY, no bytes are all of them (RFC 7862 §15.2.3).
+                if it.length > 0 {
+                    let copy = self.plan.push(NfsArgOp::Copy(CopyArgs {
+                        source_state_id: state_id(&source, StateId::ANONYMOUS)?,
+                        destination_state_id: state_id(&destination, StateId::CURRENT)?,
+                        source_offset: it.source_offset,
+                        destination_offset: it.destination_offset,
+                        count: if it.length == TO_END { 0 } else { it.length },
+                        consecutive: true,
+                        synchronous: true,
+                        source_servers: Vec::new(),
+                    }));
+                    let states = source.iter().chain(&destination).map(|file| (copy, file.open.clone()));
+                    self.plan.states.extend(states);
+                }
                 if destination.is_none() {
                     self.plan.close_current();
                 }
@@ -234,9 +250,24 @@ impl Emit<'_> {
         self.plan.push(NfsArgOp::Nverify(VerifyArgs { attributes }));
     }
 
+    /// The next operations are not done if the current filehandle is anything but a regular file: this one fails with
+    /// `NFS4ERR_NOT_SAME` (RFC 8881 §18.31).
+    fn unless_other_than_file(&mut self) {
+        let attributes = is_regular_file().to_fattr();
+        self.plan.push(NfsArgOp::Verify(VerifyArgs { attributes }));
+    }
+
+    /// A file that is open, and will still be then.
+    fn file(&self, number: Descriptor) -> Result<Arc<OpenFile>, Error> {
+        if self.plan.closed.contains(&number) {
+            return Err(Error::NotOpen(number));
+        }
+        self.context.files.get(number)
+    }
+
     /// Makes an open file the current filehandle.
     fn put_file(&mut self, number: Descriptor) -> Result<Arc<OpenFile>, Error> {
-        let file = self.context.files.get(number)?;
+        let file = self.file(number)?;
         self.put(Start::Handle(file.open.handle().clone()));
         Ok(file)
     }
@@ -369,6 +400,9 @@ impl Emit<'_> {
     }
 
     fn place(&self, target: &Target) -> Result<Place, Error> {
+        if let Base::Descriptor(number) = target.base {
+            self.file(number)?;
+        }
         place(target, self.context.root, self.context.files)
     }
 

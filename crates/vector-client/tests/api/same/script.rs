@@ -187,10 +187,10 @@ fn write(target: impl Strategy<Value = Target>) -> impl Strategy<Value = Step> {
 }
 
 fn open() -> impl Strategy<Value = Step> {
-    let access = select(vec![(true, false), (true, true), (true, true), (false, true)]);
-    (target(), access, creation(), seldom(), usually()).prop_map(
-        |(target, (read, write), create, truncate, follow)| {
-            Step::Open(Open { target, read, write, create, truncate: truncate && write, follow })
+    // Through what is open for writing alone, a server may read.
+    (target(), prop::bool::ANY, creation(), seldom(), usually()).prop_map(
+        |(target, write, create, truncate, follow)| {
+            Step::Open(Open { target, read: true, write, create, truncate: truncate && write, follow })
         },
     )
 }
