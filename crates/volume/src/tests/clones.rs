@@ -664,7 +664,7 @@ impl World {
             14 => {
                 let mut in_flight = std::mem::take(&mut self.in_flight);
                 // Or it fails: some fragments are stored, and nothing is committed.
-                if step[1] % 3 != 0 {
+                if !step[1].is_multiple_of(3) {
                     end_write_back(self.node(), &mut in_flight).await;
                 }
             }
@@ -677,7 +677,7 @@ impl World {
             kind => {
                 // What a dead process had under way is garbage for the next one.
                 let mut in_flight = std::mem::take(&mut self.in_flight);
-                if step[1] % 3 == 0 {
+                if step[1].is_multiple_of(3) {
                     end_write_back(self.node(), &mut in_flight).await;
                 }
                 drop(in_flight);
