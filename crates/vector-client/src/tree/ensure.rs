@@ -17,7 +17,11 @@ impl Client {
                 all_directories(&prefixes, &failure.done)?;
                 prefixes[failure.index()..].to_vec()
             }
-            Err(failure) => return Err(failure.error),
+            Err(failure) => {
+                // If it is because one of them is no directory, that is the one to speak of.
+                all_directories(&prefixes, &failure.done)?;
+                return Err(failure.error);
+            }
         };
         let (mut made, mut next) = (Vec::new(), 0);
         while next < missing.len() {
@@ -28,11 +32,15 @@ impl Client {
                     next = missing.len();
                 }
                 Err(failure) if failure.error.is_exists() => {
-                    let there = &rest[failure.index()];
+                    let index = failure.index();
+                    let there = &rest[index];
                     let got = self.vgetattrs(vec![there.clone()], AttributeSet::KIND).await;
-                    all_directories(std::slice::from_ref(there), &got.map_err(|failure| failure.error)?)?;
-                    made.extend_from_slice(&rest[..failure.index()]);
-                    next += failure.index() + 1;
+                    // What is there leads nowhere: a symbolic link.
+                    let got =
+                        got.map_err(|got| if got.error.is_not_found() { failure.error } else { got.error });
+                    all_directories(std::slice::from_ref(there), &got?)?;
+                    made.extend_from_slice(&rest[..index]);
+                    next += index + 1;
                 }
                 Err(failure) => return Err(failure.error),
             }

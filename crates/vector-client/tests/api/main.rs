@@ -12,6 +12,8 @@ mod local;
 mod names;
 mod permissions;
 mod same;
+mod scalars;
 mod symbolic_links;
 mod transactions;
+mod trees;
 mod world;

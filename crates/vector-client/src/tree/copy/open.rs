@@ -15,6 +15,7 @@ pub(super) const EXISTING: AttributeSet = AttributeSet::KIND
     .with(AttributeSet::FILE_ID)
     .with(AttributeSet::FILE_SYSTEM)
     .with(AttributeSet::SIZE)
+    .with(AttributeSet::MODE)
     .with(AttributeSet::MODIFIED);
 
 /// A directory to go on with.
@@ -62,8 +63,13 @@ impl Ends<'_> {
             wanted: self.wanted(),
         });
         let directories = directories.collect();
-        let pages = async { Ok(self.from.backend.read_directories(directories).await) };
-        let (made, pages) = futures::try_join!(self.make_directories(&openings), pages)?;
+        let pages = async { Ok::<_, Error>(self.from.backend.read_directories(directories).await) };
+        let (made, pages) = if openings.iter().any(|opening| opening.identify) {
+            // So that a directory that is copied into itself is found there.
+            (self.make_directories(&openings).await?, pages.await?)
+        } else {
+            futures::try_join!(self.make_directories(&openings), pages)?
+        };
         let identities = self.identities(&openings).await?;
         let mut listed = Vec::new();
         for (opening, page) in openings.iter().zip(pages) {
@@ -83,7 +89,7 @@ impl Ends<'_> {
     /// Attributes that are asked for with the names.
     pub fn wanted(&self) -> AttributeSet {
         let preserve = self.options.preserve;
-        let mut wanted = EXISTING | AttributeSet::MODE;
+        let mut wanted = EXISTING;
         for (wish, attributes) in [
             (preserve.owner, AttributeSet::OWNER | AttributeSet::GROUP),
             (preserve.times, AttributeSet::ACCESSED),

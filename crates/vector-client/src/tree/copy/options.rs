@@ -104,6 +104,8 @@ pub struct CopyItem {
 pub enum CopyAct {
     /// Finding the source.
     Find,
+    /// Finding out what is where the copy goes.
+    FindDestination,
     /// Copying a directory where that is not wanted.
     OmitDirectory,
     /// Copying something to itself.

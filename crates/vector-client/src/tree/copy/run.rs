@@ -133,8 +133,13 @@ impl<'a> Run<'a> {
         };
         let there = ends.to.execute_each(items.iter().map(ask).collect()).await?;
         for (mut item, there) in items.into_iter().zip(there) {
-            if let Ok(Done::Attributes(there)) = there {
-                item.existing = Some(*there);
+            match there {
+                Ok(Done::Attributes(there)) => item.existing = Some(*there),
+                Err(error) if !error.is_not_found() => {
+                    self.fail(&item, &CopyAct::FindDestination, Some(&error));
+                    continue;
+                }
+                _ => {}
             }
             self.take(item, None);
         }
