@@ -15,6 +15,8 @@ pub struct Options {
     pub nfs: nfs4_client::Options,
     /// Most bytes of data in one READ or WRITE, and usually in one message, which may be a little longer.
     pub transfer: usize,
+    /// Whether to use what only Kurma has: transactions, and appending in one round trip.
+    pub extensions: bool,
 }
 
 impl Options {
@@ -23,7 +25,7 @@ impl Options {
         let mut nfs = nfs4_client::Options::new(environment);
         nfs.operations = 1025;
         nfs.cached_response_bytes = 256 << 10;
-        Options { nfs, transfer: TRANSFER }
+        Options { nfs, transfer: TRANSFER, extensions: true }
     }
 }
 
@@ -39,6 +41,6 @@ impl Client {
     pub async fn connect(server: impl ToString, options: Options) -> Result<Client, Error> {
         let clock = options.nfs.environment.clock.clone();
         let client = nfs4_client::Client::connect(&[server.to_string()], options.nfs, None).await?;
-        Ok(Client::over(Arc::new(Nfs::new(client, clock, options.transfer).await?)))
+        Ok(Client::over(Arc::new(Nfs::new(client, clock, options.transfer, options.extensions).await?)))
     }
 }

@@ -61,8 +61,9 @@ impl Nfs {
         client: nfs4_client::Client,
         clock: Arc<dyn Clock>,
         transfer: usize,
+        extensions: bool,
     ) -> Result<Nfs, Error> {
-        let extension = extension(&client).await?;
+        let extension = if extensions { extension(&client).await? } else { Extension::default() };
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
         Ok(Nfs { client, root, files, lanes, clock, transfer, extension })
     }

@@ -11,7 +11,7 @@ use nfs4_client::operations::close;
 use nfs4_client::{ClientError, Reply};
 
 use super::links::keep_in_root;
-use super::plan::{Bounds, Context, Opening, Plan, Work};
+use super::plan::{Bounds, Context, Opening, Plan, Work, asks_for_more};
 use super::position::Place;
 use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
@@ -85,7 +85,7 @@ impl Nfs {
     /// A READ of more than one operation can carry is several; of those beyond [`AHEAD`], one that is taken apart when it is
     /// its turn.
     pub(super) fn pieces(&self, index: usize, step: Step) -> Vec<(usize, Work)> {
-        let work = |step| (index, Work { step, links: 0, size: None });
+        let work = |step| (index, Work { step, links: 0, size: None, alone: false });
         let transfer = self.transfer() as u64;
         match step {
             Step::Read(read) if read.length > transfer => {
@@ -119,7 +119,8 @@ impl Nfs {
     async fn find_end(&self, run: &mut Run) -> Result<(), (Error, usize)> {
         let Some((_, work)) = run.queue.front_mut() else { return Ok(()) };
         let target = work.step.target();
-        let (follow, wanted) = (true, AttributeSet::SIZE);
+        let follow = matches!(&work.step, Step::Write(write) if write.follow);
+        let wanted = AttributeSet::SIZE;
         let ask = Step::GetAttributes { target, wanted, follow };
         match Box::pin(self.execute(vec![ask])).await.map(|mut done| done.pop()) {
             Ok(Some(Done::Attributes(attributes))) => work.size = Some(attributes.size.unwrap_or(0)),
@@ -264,9 +265,19 @@ impl Nfs {
 
     /// Why the first step in the queue was not done, and what is to be done about it.
     async fn obstacle(&self, run: &mut Run, reply: &Reply, first: usize) -> Obstacle {
+        let asked_for_more = match (run.queue.front(), run.queue.get(1)) {
+            (Some((_, work)), Some((_, next))) => !work.alone && asks_for_more(&work.step, &next.step),
+            _ => false,
+        };
         let Some((_, work)) = run.queue.front_mut() else { return Obstacle::Again };
         let status = reply.status;
         match status {
+            NfsStatus::Access | NfsStatus::Perm | NfsStatus::Rofs | NfsStatus::ShareDenied
+                if asked_for_more =>
+            {
+                work.alone = true;
+                Obstacle::Again
+            }
             // It was not its turn: a compound is cut off after an operation that filled it.
             NfsStatus::Ok => Obstacle::Again,
             NfsStatus::Delay | NfsStatus::Grace => {

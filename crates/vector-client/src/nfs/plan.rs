@@ -18,7 +18,7 @@ use crate::target::Target;
 use crate::{Descriptor, Error};
 
 use emit::Emit;
-pub(super) use emit::{access_bits, open_owner, place};
+pub(super) use emit::{access_bits, asks_for_more, open_owner, place};
 
 /// Steps of one compound at most (kurma.md §3.6).
 const STEPS: usize = 256;
@@ -44,6 +44,8 @@ pub(super) struct Work {
     pub links: u32,
     /// Of a file to append to, the size at which the data goes if it is still that.
     pub size: Option<u64>,
+    /// Whether it has an open of its own: there is no right to what those after it want.
+    pub alone: bool,
 }
 
 /// What became of a step in a compound.

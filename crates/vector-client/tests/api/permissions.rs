@@ -99,6 +99,15 @@ fn what_is_forbidden_is_refused_for_the_same_reason_everywhere() {
                 let errno = result.err().map(|failure| failure.error.errno());
                 assert_eq!(errno, expected, "{step:?}");
             }
+            // One open is enough for both if there is the right to both.
+            let known = "/home/others/known";
+            let steps = vec![
+                Step::Read(Read::new(known, 0, 9)),
+                Step::Read(Read::new(known, 1, 9)),
+                Step::Write(Write::new(known, 0, "x")),
+            ];
+            let failure = client.execute(steps).await.unwrap_err();
+            assert_eq!((failure.index(), failure.error.errno()), (2, 13), "{failure}");
             let listed = client.list("/home/closed", AttributeSet::KIND).await;
             assert_eq!(listed.unwrap_err().errno(), 13);
             client.vwrite(vec![Write::whole("/home/mine", 0o600, "x")]).await.unwrap();

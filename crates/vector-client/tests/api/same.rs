@@ -173,7 +173,10 @@ fn runtime() -> &'static Runtime {
 async fn compare(script: Script) {
     let little = script.operations < 100;
     let limits = Limits { operations: script.operations, ..Limits::default() };
-    let nfs = World::with(limits, |options| options.transfer = script.transfer).await;
+    let nfs = World::with(limits, |options| {
+        (options.transfer, options.extensions) = (script.transfer, script.extensions);
+    });
+    let nfs = nfs.await;
     let (mut nfs, mut local) = (Player::new(nfs, little).await, Player::new(World::local(), little).await);
     for (index, part) in script.parts.iter().enumerate() {
         let (over_nfs, here) = (nfs.play(part).await, local.play(part).await);

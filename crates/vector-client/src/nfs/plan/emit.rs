@@ -209,6 +209,7 @@ impl Emit<'_> {
         operations: impl Fn(StateId) -> Vec<NfsArgOp>,
     ) -> Result<usize, Error> {
         let target = work.step.target();
+        let next = if work.alone { &[] } else { next };
         if let Some(number) = target.descriptor() {
             let file = self.put_file(number)?;
             if truncate {
@@ -439,6 +440,11 @@ fn continues(target: &Target, step: &Step) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the open of a step may be one for more than it needs itself, because of the next.
+pub(in crate::nfs) fn asks_for_more(step: &Step, next: &Step) -> bool {
+    matches!(step, Step::Read(_) | Step::Write(_)) && continues(&step.target(), next)
 }
 
 /// The access that this step and those that go on with its file need.

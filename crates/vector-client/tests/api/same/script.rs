@@ -26,6 +26,8 @@ pub struct Script {
     pub parts: Vec<Part>,
     pub operations: u32,
     pub transfer: usize,
+    /// Whether the client uses what only this server has.
+    pub extensions: bool,
 }
 
 /// Directories, files and links to begin with.
@@ -84,19 +86,18 @@ pub fn script() -> impl Strategy<Value = Script> {
     ];
     let parts = prop::collection::vec(part, 1..STEPS / 3);
     // Few operations, and little data, are many compounds.
-    (parts, select(vec![16, 24, 1024]), select(vec![8, 1 << 20])).prop_map(
-        |(mut parts, operations, transfer)| {
-            let mut steps = 0;
-            parts.retain(|part| {
-                steps += match part {
-                    Part::Vector(vector) => vector.len(),
-                    Part::List(_) => 1,
-                };
-                steps <= STEPS
-            });
-            Script { parts, operations, transfer }
-        },
-    )
+    let measures = (select(vec![16, 24, 1024]), select(vec![8, 1 << 20]), prop::bool::ANY);
+    (parts, measures).prop_map(|(mut parts, (operations, transfer, extensions))| {
+        let mut steps = 0;
+        parts.retain(|part| {
+            steps += match part {
+                Part::Vector(vector) => vector.len(),
+                Part::List(_) => 1,
+            };
+            steps <= STEPS
+        });
+        Script { parts, operations, transfer, extensions }
+    })
 }
 
 fn vector() -> impl Strategy<Value = Vec<Step>> {
