@@ -213,12 +213,7 @@ impl Client {
     async fn take_leave(&self) -> Result<(), ClientError> {
         let shared = &self.shared;
         let leave = async {
-            let session = shared.session().await?;
-            for open in shared.holdings.all() {
-                let own = Client { credential: open.credential.clone(), ..self.clone() };
-                own.return_delegation(&open).await?;
-                own.close_file(&open).await?;
-            }
+            let session = leave::close_all(shared).await?;
             shared.phase.send_replace(Phase::Closed);
             leave::destroy(shared, &session).await
         };

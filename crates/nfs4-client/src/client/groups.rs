@@ -6,12 +6,17 @@ use nfs4::{NfsArgOp, NfsResOp, NfsStatus};
 use onc_rpc::Credential;
 
 use super::exchange::DELAYS;
+use super::limits::is_about_size;
 use super::live_session::LiveSession;
 use super::shared::Shared;
 use crate::ClientError;
 
-/// Operations of the recovery in one compound at the most.
+/// Operations in one compound at the most.
 const BATCH: usize = 128;
+
+/// Bytes of their results, one with the other, at the most: the server has to keep them. OPEN with a delegation has about
+/// 300, PUTFH before it 8.
+const RESULT_BYTES: u32 = 200;
 
 impl Shared {
     /// Executes groups of operations, each of which begins with PUTFH, as many in one compound as fit. The results of
@@ -22,7 +27,8 @@ impl Shared {
         credential: &Arc<Credential>,
         groups: &[Vec<NfsArgOp>],
     ) -> Result<Vec<Result<Vec<NfsResOp>, NfsStatus>>, ClientError> {
-        let most = BATCH.min(self.limits.get().operations as usize);
+        let limits = self.limits.get();
+        let most = BATCH.min(limits.operations.min(limits.cached_response_bytes / RESULT_BYTES) as usize);
         let mut outcomes = Vec::with_capacity(groups.len());
         let mut back_off = self.back_off();
         let mut delays = 0;
@@ -47,15 +53,20 @@ impl Shared {
                     status => outcomes.push(Err(status)),
                 }
             }
-            let is_put_off =
-                |outcome: &Result<_, NfsStatus>| matches!(outcome, Err(NfsStatus::Delay | NfsStatus::Grace));
             if outcomes.len() == before {
                 return Err(ClientError::UnexpectedResult { expected: first[0].op_code() });
             }
-            // Again from this one on.
-            if delays < DELAYS && outcomes.pop_if(|last| is_put_off(last)).is_some() {
-                delays += 1;
-                back_off.wait().await;
+            let is_only = outcomes.len() == before + 1;
+            match outcomes.last() {
+                // Again from this one on.
+                Some(Err(NfsStatus::Delay | NfsStatus::Grace)) if delays < DELAYS => {
+                    outcomes.pop();
+                    delays += 1;
+                    back_off.wait().await;
+                }
+                // There was no room for it behind the others.
+                Some(Err(status)) if !is_only && is_about_size(*status) => drop(outcomes.pop()),
+                _ => {}
             }
         }
         Ok(outcomes)

@@ -1,13 +1,62 @@
 //! The end of a client (RFC 8881 §18.37, §18.50).
 
-use nfs4::{DestroyClientIdArgs, DestroySessionArgs, NfsArgOp, NfsStatus};
+use std::sync::Arc;
+
+use nfs4::{DelegReturnArgs, DestroyClientIdArgs, DestroySessionArgs, NfsArgOp, NfsStatus, OpenDelegation};
 
 use super::live_session::LiveSession;
+use super::open_state::delegation_id;
 use super::shared::Shared;
+use crate::operations::{close, put_handle};
 use crate::{ClientError, wire};
 
 /// How often it is tried again for want of an answer, or as the server puts it off.
 const ATTEMPTS: u32 = 8;
+
+/// Closes all files and gives back all delegations, many in one compound; what fails goes with the client. The session in
+/// which that was done.
+pub(super) async fn close_all(shared: &Arc<Shared>) -> Result<Arc<LiveSession>, ClientError> {
+    let mut attempts = 0;
+    loop {
+        let session = shared.session().await?;
+        attempts += 1;
+        match close_all_in(shared, &session).await {
+            Ok(()) => return Ok(session),
+            // Perhaps all of it is reclaimed in the next one.
+            Err(ClientError::SessionLost) if attempts < ATTEMPTS => shared.lose(&session, false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn close_all_in(shared: &Arc<Shared>, session: &Arc<LiveSession>) -> Result<(), ClientError> {
+    let mut waiting = shared.holdings.all();
+    while let Some(first) = waiting.first() {
+        let credential = first.credential.clone();
+        let (own, others): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|open| open.credential == credential);
+        let mut groups = Vec::new();
+        for open in &own {
+            let held = open.held.lock();
+            if let Some(state_id) = delegation_id(&held.delegation) {
+                let back = NfsArgOp::DelegReturn(DelegReturnArgs { state_id: state_id.newest() });
+                groups.push(vec![put_handle(open.handle()), back]);
+            }
+            if let Some(state_id) = held.open.filter(|_| held.lost.is_none()) {
+                groups.push(vec![put_handle(open.handle()), close(state_id.newest())]);
+            }
+        }
+        shared.run_groups(session, &credential, &groups).await?;
+        for open in own {
+            let mut held = open.held.lock();
+            (held.open, held.delegation) = (None, OpenDelegation::None);
+            drop(held);
+            shared.holdings.remove(&open);
+        }
+        waiting = others;
+    }
+    Ok(())
+}
 
 /// Destroys the session, on a connection of it, and the client id. Either may be gone already.
 pub(super) async fn destroy(shared: &Shared, session: &LiveSession) -> Result<(), ClientError> {

@@ -16,6 +16,9 @@ use crate::operations::{close, put_handle};
 /// Locks of one owner in one compound at the most.
 const LOCKS: usize = 64;
 
+/// Bytes of the result of a LOCK that succeeds, and some more.
+const RESULT_BYTES: u32 = 40;
+
 /// Reclaims all that is held since an earlier instance. What the server does not give back is lost, which is no
 /// error here.
 pub(super) async fn reclaim(
@@ -110,7 +113,9 @@ async fn reclaim_locks(
         // A lock-owner without locks is unknown to the server from now on.
         open.held.lock().locks.retain(|locks| !locks.ranges.is_empty());
     }
-    let at_once = LOCKS.min((shared.limits.get().operations as usize).saturating_sub(1)).max(1);
+    let limits = shared.limits.get();
+    let room = limits.operations.saturating_sub(1).min(limits.cached_response_bytes / RESULT_BYTES) as usize;
+    let at_once = LOCKS.min(room).max(1);
     for round in 0.. {
         let mut whose = Vec::new();
         let mut groups = Vec::new();

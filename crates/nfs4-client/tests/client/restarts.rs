@@ -68,11 +68,11 @@ async fn opens_and_locks_survive_restarts_one_after_the_other() {
         let lock = stranger.lock(&file, &owner("s"), LockType::Write, offset, 1).await;
         assert_eq!(status(lock), expected, "{offset}");
     }
-    for open in &opens {
-        client.close_file(open).await.unwrap();
-    }
-    stranger.lock(&file, &owner("s"), LockType::Write, 0, u64::MAX).await.unwrap();
+    let before = client.statistics();
     client.close().await.unwrap();
+    assert!((client.statistics() - before).compounds < 10, "many in one");
+    stranger.lock(&file, &owner("s"), LockType::Write, 0, u64::MAX).await.unwrap();
+    assert_eq!(world.server().metrics().census.opens, 1);
 }
 
 #[tokio::test]
@@ -181,6 +181,34 @@ async fn what_was_given_up_before_it_was_sent_is_not_done() {
     let found = client.compound(&[put_handle(&home), nfs4_client::operations::lookup("d")]).await.unwrap();
     assert_eq!(found.status, NfsStatus::NoEnt);
     make_directory(&client, &home, "d").await.unwrap();
+}
+
+#[tokio::test]
+async fn opens_come_back_from_a_server_that_keeps_small_replies_only() {
+    let limits = nfs4_server::Limits { cached_reply_bytes: 1280, ..nfs4_server::Limits::default() };
+    let mut world = World::with(limits).await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let mut opens = Vec::new();
+    for number in 0..60 {
+        let name = format!("{number}");
+        opens.push(client.open_file(&home, name, BOTH, unchecked(0o600), owner("o")).await.unwrap());
+    }
+    for open in &opens {
+        let (one, other) = (owner("one"), owner("other"));
+        client.lock(open, &one, LockType::Write, 0, 1).await.unwrap();
+        client.lock(open, &other, LockType::Read, 1, 1).await.unwrap();
+    }
+    for range in 1..=60 {
+        client.lock(&opens[0], &owner("one"), LockType::Write, range * 10, 4).await.unwrap();
+    }
+    world.restart().await;
+    for open in &opens {
+        read_all(&client, open).await.unwrap();
+    }
+    assert_eq!(world.server().metrics().census.locks, 180);
+    client.close().await.unwrap();
+    assert_eq!(world.server().metrics().census.opens, 0);
 }
 
 #[tokio::test]
