@@ -58,10 +58,16 @@ impl Vector<'_> {
     pub fn remove(&mut self, target: &Target) -> Result<Done, Error> {
         let Place { directory, name } = self.named(target)?;
         let removed = match unlinkat(&directory, &name[..], AtFlags::empty()) {
-            Err(Errno::ISDIR) => unlinkat(&directory, &name[..], AtFlags::REMOVEDIR),
-            result => result,
+            Err(Errno::ISDIR) => {
+                self.forget_directories();
+                unlinkat(&directory, &name[..], AtFlags::REMOVEDIR)
+            }
+            // It may have been a link.
+            result => {
+                self.forget_links();
+                result
+            }
         };
-        self.forget_directories();
         removed.map_err(|errno| local(target, errno))?;
         Ok(Done::Nothing)
     }

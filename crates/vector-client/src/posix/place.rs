@@ -8,7 +8,6 @@ use rustix::fs::{AtFlags, FileType, Stat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::open_files::OpenFile;
-use super::root::PLACE;
 use super::vector::Vector;
 use crate::target::{Base, Target};
 use crate::{Descriptor, Error};
@@ -92,14 +91,14 @@ impl Vector<'_> {
     }
 
     fn directory(&mut self, target: &Target, path: &Bytes) -> Result<Arc<OwnedFd>, Error> {
-        if let Some(index) = self.directories.iter().position(|(known, _)| known == path) {
+        if let Some(index) = self.directories.iter().position(|known| known.path == *path) {
             self.directories[..=index].rotate_right(1);
-            return Ok(self.directories[0].1.clone());
+            return Ok(self.directories[0].fd.clone());
         }
-        let fd = self.shared.root.directory(path, PLACE).map_err(|errno| on_the_way(target, errno))?;
+        let (fd, by_links) = self.shared.root.place(path).map_err(|errno| on_the_way(target, errno))?;
         let fd = Arc::new(fd);
         self.directories.truncate(REMEMBERED - 1);
-        self.directories.insert(0, (path.clone(), fd.clone()));
+        self.directories.insert(0, Directory { path: path.clone(), fd: fd.clone(), by_links });
         Ok(fd)
     }
 
@@ -107,6 +106,19 @@ impl Vector<'_> {
     pub fn forget_directories(&mut self) {
         self.directories.clear();
     }
+
+    /// Paths by way of symbolic links may lead elsewhere from now on.
+    pub fn forget_links(&mut self) {
+        self.directories.retain(|known| !known.by_links);
+    }
+}
+
+/// A directory that a path led to.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: Bytes,
+    fd: Arc<OwnedFd>,
+    by_links: bool,
 }
 
 /// The path of the directory and the name in it; without a name if the path ends in `..` or is empty.

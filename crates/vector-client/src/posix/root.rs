@@ -35,6 +35,20 @@ impl Root {
         Ok(root)
     }
 
+    /// The directory that this path leads to, and whether it is one by symbolic links, as far as is known.
+    pub fn place(&self, path: &[u8]) -> Result<(OwnedFd, bool), Errno> {
+        let rest = relative(path);
+        let path_here = if rest.is_empty() { b"." } else { rest };
+        let without = match self.confined {
+            true => ResolveFlags::NO_SYMLINKS | ResolveFlags::IN_ROOT,
+            false => ResolveFlags::NO_SYMLINKS,
+        };
+        match openat2(&self.fd, path_here, PLACE, Mode::empty(), without) {
+            Ok(fd) => Ok((fd, false)),
+            Err(_) => Ok((self.directory(path, PLACE)?, true)),
+        }
+    }
+
     /// The directory that this path leads to. Symbolic links are followed. What is beyond the longest path of the kernel is
     /// looked up in parts; in a confined root, those after the first must not have links or `..`.
     pub fn directory(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {

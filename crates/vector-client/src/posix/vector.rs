@@ -1,22 +1,18 @@
 //! Steps, one after the other.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
-use bytes::Bytes;
 use rustix::fs::fsync;
 
 use super::Shared;
 use super::content::Recent;
-use super::place::local;
+use super::place::{Directory, local};
 use crate::step::{Done, Step};
 use crate::{Error, Failure, VectorResult};
 
 /// A vector on its way, and what one step of it leaves for the next.
 pub(super) struct Vector<'a> {
     pub shared: &'a Shared,
-    /// Directories by their paths, the last used first.
-    pub directories: Vec<(Bytes, Arc<OwnedFd>)>,
+    /// Directories that paths led to, the last used first.
+    pub directories: Vec<Directory>,
     /// The file that was read or written last.
     pub recent: Option<Recent>,
 }

@@ -150,6 +150,7 @@ fn kind_of(step: &Step) -> String {
 /// anything else of it.
 fn reason(step: &Step, errno: i32, little: bool) -> String {
     const EPERM: i32 = 1;
+    const ENOENT: i32 = 2;
     const EEXIST: i32 = 17;
     const ENOTDIR: i32 = 20;
     const EISDIR: i32 = 21;
@@ -157,8 +158,8 @@ fn reason(step: &Step, errno: i32, little: bool) -> String {
     const ENOTEMPTY: i32 = 39;
     match (step, errno) {
         (Step::Copy(_) | Step::HardLink { .. } | Step::Rename { .. }, _) if little => "not done".to_owned(),
-        (Step::Rename { .. }, EEXIST | ENOTDIR | EISDIR | EINVAL | ENOTEMPTY) => {
-            "not to be replaced".to_owned()
+        (Step::Rename { .. }, ENOENT | EEXIST | ENOTDIR | EISDIR | EINVAL | ENOTEMPTY) => {
+            "not to be renamed".to_owned()
         }
         (Step::HardLink { .. }, EPERM | EISDIR | EEXIST) => "not to be linked".to_owned(),
         _ => format!("{} {errno}", kind_of(step)),
