@@ -13,6 +13,7 @@ mod volume;
 use clap::{Parser, Subcommand};
 
 use crate::admin_client::Target;
+use crate::files;
 use crate::outcome::{Failure, Outcome};
 
 /// A NAS gateway for clouds you need not trust.
@@ -72,6 +73,18 @@ enum Command {
     /// The keys
     #[command(subcommand, after_help = "Example: kurma key show")]
     Key(inspect::KeyCommand),
+    Ls(files::Ls),
+    Find(files::Find),
+    Stat(files::Stat),
+    Cat(files::Cat),
+    Cp(files::Cp),
+    Mv(files::Mv),
+    Rm(files::Rm),
+    Mkdir(files::Mkdir),
+    Ln(files::Ln),
+    Sync(files::Sync),
+    Tar(files::Tar),
+    Untar(files::Untar),
 }
 
 impl Kurma {
@@ -94,6 +107,18 @@ impl Kurma {
             Command::TamperLog(command) => command.run(&context),
             Command::Meta(command) => command.run(&context),
             Command::Key(command) => command.run(&context),
+            Command::Ls(command) => command.run(&context),
+            Command::Find(command) => command.run(&context),
+            Command::Stat(command) => command.run(&context),
+            Command::Cat(command) => command.run(&context),
+            Command::Cp(command) => command.run(&context),
+            Command::Mv(command) => command.run(&context),
+            Command::Rm(command) => command.run(&context),
+            Command::Mkdir(command) => command.run(&context),
+            Command::Ln(command) => command.run(&context),
+            Command::Sync(command) => command.run(&context),
+            Command::Tar(command) => command.run(&context),
+            Command::Untar(command) => command.run(&context),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod admin_client;
 mod command;
+mod files;
 mod outcome;
 mod progress;
 mod table;

@@ -11,6 +11,8 @@ pub enum Outcome {
     Done,
     /// Done, but something needs attention.
     Degraded,
+    /// It was said on the way what could not be done; with this exit status.
+    Told(u8),
 }
 
 impl Outcome {
@@ -18,6 +20,7 @@ impl Outcome {
         ExitCode::from(match self {
             Outcome::Done => 0,
             Outcome::Degraded => 3,
+            Outcome::Told(status) => status,
         })
     }
 }

@@ -1,0 +1,181 @@
+//! `ln`: links by the hundred.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::Args;
+use vector_client::{AttributeSet, Kind, Step};
+
+use super::destination::{Into, pairs};
+use super::place::Place;
+use super::quote::{quoted, quoted_if_needed};
+use super::session::{self, Common, Session, errno_words, words};
+use crate::command::Context;
+use crate::outcome::{Failure, Outcome};
+
+/// Make links
+#[derive(Args)]
+#[command(disable_help_flag = true, after_help = "Example: kurma ln -s ../data nfs://127.0.0.1/home/link")]
+pub struct Ln {
+    /// Symbolic links; the text of each is what is written, for a URL its path
+    #[arg(short = 's', long)]
+    symbolic: bool,
+    /// Remove what exists
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Ask before something is removed
+    #[arg(short = 'i', long)]
+    interactive: bool,
+    /// A symbolic link to a directory is no directory to make links in
+    #[arg(short = 'n', long)]
+    no_dereference: bool,
+    /// Say what was made
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// Make the links in this directory
+    #[arg(short = 't', long, value_name = "DIRECTORY", conflicts_with = "no_target_directory")]
+    target_directory: Option<OsString>,
+    /// Never make the link in the target, but as it
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    #[command(flatten)]
+    common: Common,
+    /// To what, and at last where: nfs://HOST[:PORT]/PATH or local
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<OsString>,
+}
+
+impl Ln {
+    pub fn run(mut self, _: &Context) -> Result<Outcome, Failure> {
+        let into = match (&self.target_directory, self.no_target_directory, self.no_dereference) {
+            (Some(_), ..) => Into::Always,
+            (None, true, _) => Into::Never,
+            (None, false, true) => Into::IfNoLink,
+            (None, false, false) => Into::IfDirectory,
+        };
+        let target = match self.target_directory.take() {
+            Some(target) => target,
+            None if self.files.len() < 2 => ".".into(),
+            None => self.files.pop().unwrap_or_default(),
+        };
+        session::run("ln", &self.common, async |session| {
+            let target = session.place(&target).await?;
+            let mut sources = Vec::new();
+            for file in &self.files {
+                // The text of a symbolic link is no place, but has a last name like one.
+                sources.push(match self.symbolic && !file.as_bytes().starts_with(b"nfs://") {
+                    true => Place { shown: file.as_bytes().to_vec(), is_local: true, ..target.clone() },
+                    false => session.place(file).await?,
+                });
+            }
+            let pairs = pairs(session, sources, target, into).await?;
+            match pairs.first() {
+                Some(_) => self.make(session, pairs).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    async fn make(&self, session: &mut Session, pairs: Vec<(Place, Place)>) -> Result<(), Failure> {
+        let client = pairs[0].1.client.clone();
+        let pairs = if self.symbolic { pairs } else { self.linkable(session, pairs).await? };
+        let pairs = self.make_room(session, pairs).await?;
+        let step = |(source, target): &(Place, Place)| match self.symbolic {
+            true => Step::MakeSymbolicLink { target: target.target.clone(), text: text(source).into() },
+            false => Step::HardLink { existing: source.target.clone(), new: target.target.clone() },
+        };
+        let results = client.execute_each(pairs.iter().map(step).collect()).await.map_err(Failure::failed)?;
+        for ((source, target), result) in pairs.iter().zip(results) {
+            let (from, to) = (quoted(&source.shown), quoted(&target.shown));
+            let (kind, arrow) = if self.symbolic { ("symbolic", "->") } else { ("hard", "=>") };
+            match result {
+                Ok(_) if self.verbose => session.say(format_args!("{to} {arrow} {from}")),
+                Ok(_) => {}
+                Err(error) => {
+                    // Which one it is about is plain if the target exists, or there is no room for it.
+                    let is_plain = self.symbolic || matches!(error.errno(), 17 | 28 | 30 | 122);
+                    let source = if is_plain { String::new() } else { format!(" => {from}") };
+                    let why = words(&error);
+                    session.complain(format_args!("failed to create {kind} link {to}{source}: {why}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that can have a further name.
+    async fn linkable(
+        &self,
+        session: &mut Session,
+        pairs: Vec<(Place, Place)>,
+    ) -> Result<Vec<(Place, Place)>, Failure> {
+        let mut kept = Vec::new();
+        let sources: Vec<Place> = pairs.iter().map(|(source, _)| source.clone()).collect();
+        let found = super::ls::attributes(&sources, AttributeSet::KIND, false).await?;
+        for ((source, target), found) in pairs.into_iter().zip(found) {
+            let shown = quoted(&source.shown);
+            match found {
+                Err(error) => session.complain(format_args!("failed to access {shown}: {}", words(&error))),
+                Ok(it) if it.is(Kind::Directory) => session.complain(format_args!(
+                    "{}: hard link not allowed for directory",
+                    quoted_if_needed(&source.shown)
+                )),
+                Ok(_) if !source.client.is_same(&target.client) => {
+                    let to = quoted(&target.shown);
+                    let why = errno_words(18);
+                    session.complain(format_args!("failed to create hard link {to} => {shown}: {why}"));
+                }
+                Ok(_) => kept.push((source, target)),
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Removes what is in the way, where that is wanted.
+    async fn make_room(
+        &self,
+        session: &mut Session,
+        pairs: Vec<(Place, Place)>,
+    ) -> Result<Vec<(Place, Place)>, Failure> {
+        if !self.force && !self.interactive {
+            return Ok(pairs);
+        }
+        let wanted = AttributeSet::KIND | AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM;
+        let identity = |it: &vector_client::Attributes| it.file_id.zip(it.file_system);
+        let mut kept = Vec::new();
+        for (source, target) in pairs {
+            let there = target.client.vlgetattrs(vec![target.target.clone()], wanted).await;
+            let Some(there) = there.ok().and_then(|mut there| there.pop()) else {
+                kept.push((source, target));
+                continue;
+            };
+            let own = match self.symbolic {
+                true => None,
+                false => source.client.lstat(&source.target).await.ok(),
+            };
+            if own.as_ref().is_some_and(|own| identity(own).is_some() && identity(own) == identity(&there)) {
+                let (from, to) = (quoted(&source.shown), quoted(&target.shown));
+                session.complain(format_args!("{from} and {to} are the same file"));
+            } else if there.is(Kind::Directory) {
+                session.complain(format_args!(
+                    "{}: cannot overwrite directory",
+                    quoted_if_needed(&target.shown)
+                ));
+            } else if !self.interactive || session.ask(format_args!("replace {}?", quoted(&target.shown))) {
+                match target.client.vremove(vec![target.target.clone()]).await {
+                    Ok(_) => kept.push((source, target)),
+                    Err(failure) => session.cannot("remove", &target.shown, &failure.error),
+                }
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// The text of a symbolic link to this.
+fn text(source: &Place) -> Vec<u8> {
+    match OsStr::from_bytes(&source.shown).as_bytes().starts_with(b"nfs://") {
+        true => source.target.path().to_vec(),
+        false => source.shown.clone(),
+    }
+}

@@ -1,0 +1,247 @@
+//! `ls`: one walk with attributes in READDIR, sorted, with as many directories read at once as are next to be shown.
+
+mod layout;
+mod order;
+mod read;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use clap::{Args, ValueEnum};
+use vector_client::{AttributeSet, Attributes, Error, Kind};
+
+use self::layout::Layout;
+pub use self::read::attributes;
+use self::read::{Line, Listing};
+use super::people::People;
+use super::place::Place;
+use super::quote::quoted;
+use super::session::{self, Common, Session, words};
+use crate::command::Context;
+use crate::outcome::{Failure, Outcome};
+
+/// List directories
+#[derive(Args, Default)]
+#[command(disable_help_flag = true, after_help = "Example: kurma ls -l nfs://127.0.0.1/home")]
+pub struct Ls {
+    /// Show names that begin with a dot too
+    #[arg(short = 'a', long)]
+    all: bool,
+    /// As -a, without . and ..
+    #[arg(short = 'A', long)]
+    almost_all: bool,
+    /// Show kind, permissions, names, owner, group, size and time
+    #[arg(short = 'l')]
+    long: bool,
+    /// With all directories below
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// One name a line, as always when the output is no terminal
+    #[arg(short = '1', overrides_with = "columns")]
+    one: bool,
+    /// In columns
+    #[arg(short = 'C', overrides_with = "one")]
+    columns: bool,
+    /// Directories themselves, not what is in them
+    #[arg(short = 'd', long)]
+    directory: bool,
+    /// Newest first
+    #[arg(short = 't', overrides_with_all = ["by_size", "unsorted"])]
+    by_time: bool,
+    /// Largest first
+    #[arg(short = 'S', overrides_with_all = ["by_time", "unsorted"])]
+    by_size: bool,
+    /// As the server has them
+    #[arg(short = 'U', overrides_with_all = ["by_time", "by_size"])]
+    unsorted: bool,
+    /// The other way round
+    #[arg(short = 'r', long)]
+    reverse: bool,
+    /// Sizes with K, M, G
+    #[arg(short = 'h', long)]
+    human_readable: bool,
+    /// Numbers for owners and groups; as -l otherwise
+    #[arg(short = 'n', long)]
+    numeric_uid_gid: bool,
+    /// Show file numbers
+    #[arg(short = 'i', long)]
+    inode: bool,
+    /// Mark directories, programs, links, pipes and sockets
+    #[arg(short = 'F', long)]
+    classify: bool,
+    /// Mark directories by /
+    #[arg(short = 'p')]
+    slash: bool,
+    /// What symbolic links lead to
+    #[arg(short = 'L', long)]
+    dereference: bool,
+    /// Times to the nanosecond; as -l otherwise
+    #[arg(long)]
+    full_time: bool,
+    /// How times are shown
+    #[arg(long, value_enum, value_name = "STYLE")]
+    time_style: Option<TimeStyle>,
+    /// Accepted, and never done
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
+    color: Option<Option<String>>,
+    #[command(flatten)]
+    common: Common,
+    /// Files and directories: nfs://HOST[:PORT]/PATH or local
+    #[arg(value_name = "FILE")]
+    files: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TimeStyle {
+    FullIso,
+    LongIso,
+    Locale,
+}
+
+impl Ls {
+    pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
+        session::run("ls", &self.common, async |session| {
+            let here = [OsString::from(".")];
+            let files = if self.files.is_empty() { &here[..] } else { &self.files[..] };
+            let places = session.places(files).await?;
+            let layout = Layout::of(&self, context.json);
+            Shown { ls: &self, layout, is_first: true }.all(session, places).await
+        })
+    }
+
+    fn is_long(&self) -> bool {
+        self.long || self.numeric_uid_gid || self.full_time
+    }
+
+    /// Attributes that are asked for with the names.
+    fn wanted(&self, json: bool) -> AttributeSet {
+        let mut wanted = AttributeSet::NONE;
+        for (wish, attributes) in [
+            (self.is_long() || json, AttributeSet::STAT),
+            (self.recursive || self.slash || self.dereference, AttributeSet::KIND),
+            (self.classify, AttributeSet::KIND | AttributeSet::MODE),
+            (self.by_time, AttributeSet::MODIFIED),
+            (self.by_size, AttributeSet::SIZE),
+            (self.inode, AttributeSet::FILE_ID),
+        ] {
+            wanted = if wish { wanted | attributes } else { wanted };
+        }
+        wanted
+    }
+
+    /// Whether a symbolic link that is named shows what it leads to.
+    fn follows_arguments(&self) -> bool {
+        self.dereference || !(self.is_long() || self.directory || self.classify)
+    }
+}
+
+/// What was shown so far.
+struct Shown<'a> {
+    ls: &'a Ls,
+    layout: Layout,
+    is_first: bool,
+}
+
+impl Shown<'_> {
+    async fn all(mut self, session: &mut Session, places: Vec<Place>) -> Result<(), Failure> {
+        let count = places.len();
+        let (mut files, mut directories) = (Vec::new(), Vec::new());
+        for (place, found) in self.look(&places).await?.into_iter().enumerate() {
+            let place = &places[place];
+            match found {
+                Ok(attributes) if attributes.is(Kind::Directory) && !self.ls.directory => {
+                    directories.push(Line::new(place.shown.clone(), attributes, place.clone()));
+                }
+                Ok(attributes) => files.push(Line::new(place.shown.clone(), attributes, place.clone())),
+                Err(error) => {
+                    let shown = quoted(&place.shown);
+                    session.complain_with(2, format_args!("cannot access {shown}: {}", words(&error)));
+                }
+            }
+        }
+        read::links(self.ls, &mut files).await?;
+        order::sort(self.ls, &mut files);
+        order::sort(self.ls, &mut directories);
+        if !files.is_empty() {
+            self.layout.print(session, &files, &directories, None, "");
+            self.is_first = false;
+        }
+        let headers = count > 1 || self.ls.recursive;
+        let mut listing = Listing::new(self.ls, self.layout.json, directories);
+        while let Some((place, is_argument, entries)) = listing.next().await? {
+            match entries {
+                Ok((lines, complete)) => {
+                    self.directory(session, &place, headers, &lines);
+                    if let Err(error) = complete {
+                        let shown = quoted(&place.shown);
+                        let status = if is_argument { 2 } else { 1 };
+                        let message = format!("reading directory {shown}: {}", words(&error));
+                        session.complain_with(status, message);
+                    }
+                    listing.descend(&lines);
+                }
+                Err(error) => {
+                    let status = if is_argument { 2 } else { 1 };
+                    let shown = quoted(&place.shown);
+                    session
+                        .complain_with(status, format!("cannot open directory {shown}: {}", words(&error)));
+                }
+            }
+        }
+        self.layout.end(session);
+        Ok(())
+    }
+
+    fn directory(&mut self, session: &mut Session, place: &Place, headers: bool, lines: &[Line]) {
+        let total = lines.iter().map(|line| line.attributes.space_used.unwrap_or(0) / 512).sum::<u64>();
+        let mut header = String::new();
+        if headers && !self.layout.json {
+            if !std::mem::replace(&mut self.is_first, false) {
+                session.print("\n");
+            }
+            session.print(&place.shown);
+            header.push_str(":\n");
+        }
+        session.print(header);
+        let shown = String::from_utf8_lossy(&place.shown).into_owned();
+        self.layout.print(session, lines, &[], Some(total), &shown);
+    }
+
+    /// Attributes of the arguments, in as few round trips as there are servers.
+    async fn look(&self, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
+        let wanted = self.ls.wanted(self.layout.json) | AttributeSet::KIND;
+        let follow = self.ls.follows_arguments();
+        let mut all = read::attributes(places, wanted, follow).await?;
+        for (place, found) in places.iter().zip(&mut all) {
+            // One that leads nowhere is shown as it is; a slash at the end asks for what it leads to.
+            let is_broken = follow && found.as_ref().is_err_and(Error::is_not_found);
+            let leads_on =
+                !follow && place.ends_in_slash() && found.as_ref().is_ok_and(|it| it.is(Kind::SymbolicLink));
+            if is_broken || leads_on {
+                let again = read::attributes(std::slice::from_ref(place), wanted, leads_on).await?.pop();
+                *found = again.unwrap_or(Ok(Attributes::default()));
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Layout {
+    fn of(ls: &Ls, json: bool) -> Layout {
+        let is_terminal = std::io::stdout().is_terminal();
+        Layout {
+            json,
+            long: ls.is_long(),
+            numeric: ls.numeric_uid_gid,
+            human: ls.human_readable,
+            inode: ls.inode,
+            classify: ls.classify,
+            slash: ls.slash,
+            columns: (ls.columns || is_terminal && !ls.one) && !ls.is_long(),
+            is_terminal,
+            time: if ls.full_time { TimeStyle::FullIso } else { ls.time_style.unwrap_or(TimeStyle::Locale) },
+            people: if ls.is_long() { Some(People::known()) } else { None },
+            objects: Vec::new(),
+        }
+    }
+}

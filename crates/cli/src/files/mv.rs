@@ -1,0 +1,219 @@
+//! `mv`: renames in one request; between servers, copies and removes.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use vector_client::{AttributeSet, Attributes, CopyOptions, Error, Kind, Preserve, Step};
+
+use super::cp::copy;
+use super::destination::{Into, pairs};
+use super::mkdir::process_umask;
+use super::place::{Place, trimmed};
+use super::quote::quoted;
+use super::removing::remove_trees;
+use super::session::{self, Common, Session, words};
+use super::tree_report::Replace;
+use crate::command::Context;
+use crate::outcome::{Failure, Outcome};
+
+/// Rename or move files and directories
+#[derive(Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Example: kurma mv nfs://127.0.0.1/home/a nfs://127.0.0.1/home/b"
+)]
+pub struct Mv {
+    /// Leave alone what exists
+    #[arg(short = 'n', long, overrides_with_all = ["force", "interactive"])]
+    no_clobber: bool,
+    /// Ask nothing
+    #[arg(short = 'f', long, overrides_with_all = ["no_clobber", "interactive"])]
+    force: bool,
+    /// Ask before something is replaced
+    #[arg(short = 'i', long, overrides_with_all = ["no_clobber", "force"])]
+    interactive: bool,
+    /// Replace only what is older
+    #[arg(short = 'u', long)]
+    update: bool,
+    /// Say what was moved
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// Move into this directory
+    #[arg(short = 't', long, value_name = "DIRECTORY", conflicts_with = "no_target_directory")]
+    target_directory: Option<OsString>,
+    /// Never move into the target, but onto it
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    #[command(flatten)]
+    common: Common,
+    /// What, and at last where to: nfs://HOST[:PORT]/PATH or local
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<OsString>,
+}
+
+type Found = Result<Attributes, Error>;
+
+impl Mv {
+    pub fn run(mut self, _: &Context) -> Result<Outcome, Failure> {
+        let into = match (&self.target_directory, self.no_target_directory) {
+            (Some(_), _) => Into::Always,
+            (None, true) => Into::Never,
+            (None, false) => Into::IfDirectory,
+        };
+        let target = match self.target_directory.take() {
+            Some(target) => target,
+            None if self.files.len() < 2 => {
+                let file = quoted(self.files[0].as_encoded_bytes());
+                return Err(Failure::usage(format_args!(
+                    "mv: missing destination file operand after {file}"
+                )));
+            }
+            None => self.files.pop().unwrap_or_default(),
+        };
+        let umask = process_umask();
+        session::run("mv", &self.common, async |session| {
+            let sources = session.places(&self.files).await?;
+            let target = session.place(&target).await?;
+            let pairs = pairs(session, sources, target, into).await?;
+            let same = |a: &(Place, Place), b: &(Place, Place)| {
+                a.0.client.is_same(&b.0.client) && a.1.client.is_same(&b.1.client)
+            };
+            for run in pairs.chunk_by(same) {
+                self.run_of(session, run, umask).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Moves what is on one server, to one server.
+    async fn run_of(
+        &self,
+        session: &mut Session,
+        pairs: &[(Place, Place)],
+        umask: u32,
+    ) -> Result<(), Failure> {
+        let wanted =
+            AttributeSet::KIND | AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM | AttributeSet::MODIFIED;
+        let (from, to) = (&pairs[0].0.client, &pairs[0].1.client);
+        let sources = pairs.iter().map(|(source, _)| source.target.clone()).collect();
+        let targets = pairs.iter().map(|(_, target)| target.target.clone()).collect();
+        let (sources, targets) = tokio::try_join!(
+            from.attributes_of_each(sources, wanted, false),
+            to.attributes_of_each(targets, wanted, false),
+        )
+        .map_err(Failure::failed)?;
+        let mut allowed = Vec::new();
+        for ((pair, source), target) in pairs.iter().zip(sources).zip(targets) {
+            if self.allows(session, pair, source, target, from.is_same(to)) {
+                allowed.push(pair.clone());
+            }
+        }
+        let mut elsewhere = Vec::new();
+        if from.is_same(to) {
+            let step = |(source, target): &(Place, Place)| Step::Rename {
+                from: source.target.clone(),
+                to: target.target.clone(),
+            };
+            let results = from.execute_each(allowed.iter().map(step).collect()).await;
+            for (pair, result) in allowed.into_iter().zip(results.map_err(Failure::failed)?) {
+                let (source, target) = (quoted(&pair.0.shown), quoted(&pair.1.shown));
+                match result {
+                    Ok(_) if self.verbose => session.say(format_args!("renamed {source} -> {target}")),
+                    Ok(_) => {}
+                    // Another file system.
+                    Err(error) if error.errno() == 18 => elsewhere.push(pair),
+                    Err(error) => {
+                        // Something is in the way: the words of ENOTEMPTY, which an NFS server calls EEXIST.
+                        let why = if error.is_exists() { session::errno_words(39) } else { words(&error) };
+                        session.complain(format_args!("cannot move {source} to {target}: {why}"));
+                    }
+                }
+            }
+        } else {
+            elsewhere = allowed;
+        }
+        self.carry(session, &elsewhere, umask).await
+    }
+
+    /// Copies, and removes what was wholly copied.
+    async fn carry(
+        &self,
+        session: &mut Session,
+        pairs: &[(Place, Place)],
+        umask: u32,
+    ) -> Result<(), Failure> {
+        let options = CopyOptions { preserve: Preserve::ALL, remove: true, umask, ..CopyOptions::default() };
+        let verbose = self.verbose.then_some("copied ");
+        let incomplete = copy(session, "mv", pairs, &options, Replace::Always, verbose).await?;
+        let whole = pairs.iter().zip(incomplete).filter(|(_, incomplete)| !incomplete);
+        let whole: Vec<Place> = whole.map(|((source, _), _)| source.clone()).collect();
+        remove_trees(session, &whole, self.verbose, false).await
+    }
+
+    fn allows(
+        &self,
+        session: &mut Session,
+        (from, to): &(Place, Place),
+        source: Found,
+        target: Found,
+        is_same: bool,
+    ) -> bool {
+        let (shown, shown_target) = (quoted(&from.shown), quoted(&to.shown));
+        let source = match source {
+            Ok(source) => source,
+            Err(error) => {
+                session.complain(format_args!("cannot stat {shown}: {}", words(&error)));
+                return false;
+            }
+        };
+        let is_directory = source.is(Kind::Directory);
+        if is_same && is_directory && is_below(&from.target, &to.target) {
+            session.complain(format_args!("cannot move {shown} to a subdirectory of itself, {shown_target}"));
+            return false;
+        }
+        if from.ends_in_slash() && !is_directory {
+            session.complain(format_args!("cannot stat {shown}: {}", session::errno_words(20)));
+            return false;
+        }
+        if let Err(error) = &target
+            && !error.is_not_found()
+        {
+            session.complain(format_args!("cannot stat {shown_target}: {}", words(error)));
+            return false;
+        }
+        let Ok(target) = target else {
+            if to.ends_in_slash() && !is_directory {
+                let why = session::errno_words(20);
+                session.complain(format_args!("cannot move {shown} to {shown_target}: {why}"));
+                return false;
+            }
+            return true;
+        };
+        let own = source.file_id.zip(source.file_system);
+        let objection = if is_same && own.is_some() && own == target.file_id.zip(target.file_system) {
+            format!("{shown} and {shown_target} are the same file")
+        } else if self.no_clobber {
+            return false;
+        } else if target.is(Kind::Directory) && !is_directory {
+            format!("cannot overwrite directory {shown_target} with non-directory")
+        } else if is_directory && !target.is(Kind::Directory) {
+            format!("cannot overwrite non-directory {shown_target} with directory {shown}")
+        } else {
+            let replace = match (self.interactive, self.update) {
+                (true, _) => Replace::Ask,
+                (_, true) => Replace::Older,
+                _ => Replace::Always,
+            };
+            session.flush();
+            return replace.allows("mv", &source, &target, &to.shown);
+        };
+        session.complain(objection);
+        false
+    }
+}
+
+/// Whether the second path leads into the first, as they are written.
+fn is_below(above: &vector_client::Target, below: &vector_client::Target) -> bool {
+    let above = trimmed(above.path());
+    trimmed(below.path()).strip_prefix(above).is_some_and(|rest| rest.first() == Some(&b'/'))
+}

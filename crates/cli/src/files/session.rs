@@ -1,0 +1,225 @@
+//! One run of a tool: its connections, what it prints, how it ends.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufWriter, ErrorKind, Stdout, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use onc_rpc::{AuthSys, Credential};
+use vector_client::{Client, Error, Options, Target};
+use xdr::{BoundedOpaque, BoundedVec};
+
+use super::place::{Place, Server, Url};
+use super::quote::quoted;
+use crate::outcome::{Failure, Outcome};
+
+/// Options that every tool has.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Common {
+    /// Print how many round trips it took, on standard error
+    #[arg(long)]
+    pub stats: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// What a tool works with.
+pub struct Session {
+    tool: &'static str,
+    servers: HashMap<Server, Client>,
+    local: Option<Client>,
+    out: BufWriter<Stdout>,
+    status: u8,
+    /// Bytes of content that went through, for `--stats`.
+    pub bytes: u64,
+}
+
+/// Runs a tool.
+pub fn run(
+    tool: &'static str,
+    common: &Common,
+    work: impl AsyncFnOnce(&mut Session) -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(Failure::failed)?.block_on(async {
+        let out = BufWriter::with_capacity(64 << 10, std::io::stdout());
+        let (servers, local) = (HashMap::new(), None);
+        let mut session = Session { tool, servers, local, out, status: 0, bytes: 0 };
+        let result = work(&mut session).await;
+        session.flush();
+        if common.stats {
+            session.print_statistics();
+        }
+        for client in session.servers.values() {
+            // Whoever does not say goodbye is forgotten with his lease.
+            let _ = client.close().await;
+        }
+        result.map(|()| Outcome::Told(session.status))
+    })
+}
+
+impl Session {
+    /// What an argument names: `nfs://HOST[:PORT]/PATH`, or a path of this machine.
+    pub async fn place(&mut self, argument: &OsStr) -> Result<Place, Failure> {
+        let shown = argument.as_bytes().to_vec();
+        match Url::of(argument)? {
+            Some(url) => {
+                let client = match self.servers.get(&url.server) {
+                    Some(client) => client.clone(),
+                    None => {
+                        let client = connect(&url.server).await?;
+                        self.servers.insert(url.server.clone(), client.clone());
+                        client
+                    }
+                };
+                Ok(Place { client, target: Target::from(url.path), shown, is_local: false })
+            }
+            None => {
+                let client = match &self.local {
+                    Some(client) => client.clone(),
+                    None => self.local.insert(Client::local("/").map_err(Failure::failed)?).clone(),
+                };
+                // An empty name leads nowhere.
+                let path = match argument.is_empty() {
+                    true => b"/proc/0/nothing".to_vec(),
+                    false => std::env::current_dir()
+                        .unwrap_or_else(|_| "/".into())
+                        .join(argument)
+                        .into_os_string()
+                        .into_encoded_bytes(),
+                };
+                Ok(Place { client, target: Target::from(path), shown, is_local: true })
+            }
+        }
+    }
+
+    /// What all of these arguments name.
+    pub async fn places(
+        &mut self,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<Vec<Place>, Failure> {
+        let mut places = Vec::new();
+        for argument in arguments {
+            places.push(self.place(argument.as_ref()).await?);
+        }
+        Ok(places)
+    }
+
+    /// Says what went wrong, on standard error; the exit status will be 1 at least.
+    pub fn complain(&mut self, message: impl std::fmt::Display) {
+        self.complain_with(1, message);
+    }
+
+    /// Says what went wrong; the exit status will be this at least.
+    pub fn complain_with(&mut self, status: u8, message: impl std::fmt::Display) {
+        self.flush();
+        self.status = self.status.max(status);
+        // Nowhere to tell of a standard error that is closed.
+        let _ = writeln!(std::io::stderr(), "{}: {message}", self.tool);
+    }
+
+    /// Says that something cannot be done to what `shown` names.
+    pub fn cannot(&mut self, act: &str, shown: &[u8], error: &Error) {
+        self.complain(format_args!("cannot {act} {}: {}", quoted(shown), words(error)));
+    }
+
+    /// Prints bytes. A reader that has gone away ends the tool quietly.
+    pub fn print(&mut self, bytes: impl AsRef<[u8]>) {
+        if let Err(error) = self.out.write_all(bytes.as_ref()) {
+            self.broken(&error);
+        }
+    }
+
+    /// Prints a line.
+    pub fn say(&mut self, line: impl std::fmt::Display) {
+        if let Err(error) = writeln!(self.out, "{line}") {
+            self.broken(&error);
+        }
+    }
+
+    pub fn flush(&mut self) {
+        if let Err(error) = self.out.flush() {
+            self.broken(&error);
+        }
+    }
+
+    fn broken(&self, error: &std::io::Error) -> ! {
+        if error.kind() != ErrorKind::BrokenPipe {
+            let _ = writeln!(std::io::stderr(), "{}: write error: {error}", self.tool);
+        }
+        std::process::exit(1);
+    }
+
+    /// Asks a question on standard error; whether the answer begins with y or Y.
+    pub fn ask(&mut self, question: impl std::fmt::Display) -> bool {
+        self.flush();
+        ask(self.tool, question)
+    }
+
+    fn print_statistics(&self) {
+        let (mut trips, mut operations) = (0, 0);
+        for client in self.servers.values() {
+            let statistics = client.statistics();
+            trips += statistics.round_trips;
+            operations += statistics.operations;
+        }
+        let each = operations as f64 / trips.max(1) as f64;
+        let bytes = self.bytes;
+        let _ = writeln!(
+            std::io::stderr(),
+            "{trips} round trips, {operations} operations, {each:.1} operations per round trip, {bytes} bytes"
+        );
+    }
+}
+
+/// Asks on standard error, and hears the answer on standard input.
+pub fn ask(tool: &str, question: impl std::fmt::Display) -> bool {
+    let _ = write!(std::io::stderr(), "{tool}: {question} ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let heard = std::io::stdin().lock().read_line(&mut answer);
+    heard.is_ok() && answer.starts_with(['y', 'Y'])
+}
+
+async fn connect(server: &Server) -> Result<Client, Failure> {
+    let mut options = Options::default();
+    options.nfs.credential = Credential::Sys(who_we_are());
+    let connected = Client::connect(server, options).await;
+    connected.map_err(|error| {
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        Failure::failed(format_args!("no NFS server answers at {server}: {cause}"))
+    })
+}
+
+/// User and groups of this process.
+fn who_we_are() -> AuthSys {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    let groups = groups.iter().map(|group| group.as_raw()).filter(|further| *further != group).take(16);
+    let machine = rustix::system::uname().nodename().to_bytes().to_vec();
+    AuthSys {
+        machine: BoundedOpaque::new(machine).unwrap_or_default(),
+        gids: BoundedVec::new(groups.collect()).unwrap_or_default(),
+        ..AuthSys::new(user, group)
+    }
+}
+
+/// The words of the C library for an error, or our own where it has none.
+pub fn words(error: &Error) -> String {
+    match error {
+        Error::Connection(_) | Error::DataLost(_) | Error::Unsupported(_) | Error::Invalid { .. } => {
+            error.to_string()
+        }
+        error => errno_words(error.errno()),
+    }
+}
+
+/// The words of the C library for an error number.
+pub fn errno_words(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

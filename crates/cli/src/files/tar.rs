@@ -1,0 +1,94 @@
+//! `tar` and `untar`: archives that GNU tar and bsdtar read and write, from and to any server.
+
+mod archive;
+mod pack;
+mod unpack;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Args;
+
+use self::archive::Compression;
+use super::mkdir::process_umask;
+use super::session::{self, Common};
+use crate::command::Context;
+use crate::outcome::{Failure, Outcome};
+
+/// Write files and directories into an archive
+///
+/// Members are named from the last name of each argument on.
+#[derive(Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Example: kurma tar -f backup.tar.zst nfs://127.0.0.1/home/src"
+)]
+pub struct Tar {
+    /// The archive, a local file; - for standard output
+    #[arg(short = 'f', long, value_name = "ARCHIVE", default_value = "-")]
+    file: OsString,
+    /// Compress as gzip
+    #[arg(short = 'z', long, conflicts_with_all = ["xz", "zstd"])]
+    gzip: bool,
+    /// Compress as xz
+    #[arg(short = 'J', long, conflicts_with_all = ["gzip", "zstd"])]
+    xz: bool,
+    /// Compress as zstd; without an option, the name of the archive says how
+    #[arg(long, conflicts_with_all = ["gzip", "xz"])]
+    zstd: bool,
+    /// Say what goes into it, on standard error
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    #[command(flatten)]
+    common: Common,
+    /// Files and directories: nfs://HOST[:PORT]/PATH or local
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<OsString>,
+}
+
+impl Tar {
+    pub fn run(self, _: &Context) -> Result<Outcome, Failure> {
+        let compression = match (self.gzip, self.xz, self.zstd) {
+            (true, ..) => Compression::Gzip,
+            (_, true, _) => Compression::Xz,
+            (.., true) => Compression::Zstd,
+            _ => Compression::of_name(Path::new(&self.file)),
+        };
+        session::run("tar", &self.common, async |session| {
+            let places = session.places(&self.files).await?;
+            pack::pack(session, &self.file, compression, places, self.verbose).await
+        })
+    }
+}
+
+/// Unpack an archive
+///
+/// Compressed by gzip, xz or zstd, or not at all. Symbolic links are made last, so that nothing is written through them.
+#[derive(Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Example: kurma untar -f backup.tar.zst -C nfs://127.0.0.1/home"
+)]
+pub struct Untar {
+    /// The archive, a local file; - for standard input
+    #[arg(short = 'f', long, value_name = "ARCHIVE", default_value = "-")]
+    file: OsString,
+    /// The directory to unpack into: nfs://HOST[:PORT]/PATH or local
+    #[arg(short = 'C', long, value_name = "DIRECTORY", default_value = ".")]
+    directory: OsString,
+    /// Say what is unpacked
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Untar {
+    pub fn run(self, _: &Context) -> Result<Outcome, Failure> {
+        let umask = process_umask();
+        session::run("untar", &self.common, async |session| {
+            let directory = session.place(&self.directory).await?;
+            unpack::unpack(session, &self.file, directory, umask, self.verbose).await
+        })
+    }
+}

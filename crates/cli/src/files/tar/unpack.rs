@@ -1,0 +1,413 @@
+//! Archives into trees: many members in one round trip, parents first.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use tar::EntryType;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use vector_client::{
+    Creation, Descriptor, Error, NewAttributes, Open, Owner, SetTime, Step, Target, Time, Write,
+};
+
+use super::archive;
+use crate::files::place::Place;
+use crate::files::quote::quoted_if_needed;
+use crate::files::session::{Session, words};
+use crate::outcome::Failure;
+
+/// Members made at once, and bytes of those; bytes of one piece of a larger file, and how many are written at once.
+const MEMBERS: usize = 512;
+const BYTES: usize = 8 << 20;
+const PART: usize = 1 << 20;
+const PARTS: usize = 8;
+
+/// Pieces between decompressing and writing.
+const QUEUE: usize = 16;
+
+/// Directories that are known to be there.
+const KNOWN: usize = 100_000;
+
+enum Piece {
+    Member(Member),
+    Data(Bytes),
+}
+
+/// What the archive says of a member.
+struct Member {
+    path: Vec<u8>,
+    kind: EntryType,
+    link: Option<Vec<u8>>,
+    mode: u32,
+    user: u32,
+    group: u32,
+    modified: u64,
+    size: u64,
+}
+
+struct Unpacker<'a> {
+    session: &'a mut Session,
+    root: Place,
+    umask: u32,
+    is_root: bool,
+    verbose: bool,
+    known: HashSet<Target>,
+    steps: Vec<Step>,
+    bytes: usize,
+    /// Symbolic links, and hard links that may be to those, come last: so that nothing is written through one.
+    links: Vec<Step>,
+    /// What directories are to get when all is in them.
+    directories: Vec<(Target, NewAttributes)>,
+}
+
+pub async fn unpack(
+    session: &mut Session,
+    archive: &OsStr,
+    root: Place,
+    umask: u32,
+    verbose: bool,
+) -> Result<(), Failure> {
+    let (sender, receiver) = channel(QUEUE);
+    let shown = quoted_if_needed(archive.as_bytes());
+    let archive: OsString = archive.to_owned();
+    let reader = tokio::task::spawn_blocking(move || read(&archive, &sender));
+    let mut unpacker = Unpacker {
+        session,
+        root,
+        umask,
+        is_root: rustix::process::geteuid().is_root(),
+        verbose,
+        known: HashSet::new(),
+        steps: Vec::new(),
+        bytes: 0,
+        links: Vec::new(),
+        directories: Vec::new(),
+    };
+    unpacker.all(receiver).await?;
+    let read = reader.await.map_err(Failure::failed)?;
+    read.map_err(|error| Failure::failed(format_args!("untar: {shown}: {error}")))
+}
+
+/// Reads the archive, on a thread of its own; ends when nobody listens any more.
+fn read(archive: &OsStr, pieces: &Sender<Piece>) -> io::Result<()> {
+    let mut archive = tar::Archive::new(archive::open(archive)?);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let header = entry.header();
+        let number =
+            |value: io::Result<u64>| value.ok().and_then(|value| value.try_into().ok()).unwrap_or(65534);
+        let kind = header.entry_type();
+        let is_file = matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse);
+        let member = Member {
+            kind,
+            mode: header.mode()? & 0o7777,
+            user: number(header.uid()),
+            group: number(header.gid()),
+            modified: header.mtime()?,
+            path: entry.path_bytes().into_owned(),
+            link: entry.link_name_bytes().map(|link| link.into_owned()),
+            size: if is_file { entry.size() } else { 0 },
+        };
+        let mut left = member.size;
+        if pieces.blocking_send(Piece::Member(member)).is_err() {
+            return Ok(());
+        }
+        while left > 0 {
+            let mut data = Vec::new();
+            let count = (&mut entry).take(left.min(PART as u64)).read_to_end(&mut data)? as u64;
+            if count == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+            }
+            left -= count;
+            if pieces.blocking_send(Piece::Data(data.into())).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A path that stays below where it begins, without `.`; `None` if it does not.
+fn safe(path: &[u8]) -> Option<Vec<u8>> {
+    let mut names = Vec::new();
+    for name in path.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => return None,
+            name if name.contains(&0) => return None,
+            name => names.push(name),
+        }
+    }
+    Some(names.join(&b'/'))
+}
+
+impl Unpacker<'_> {
+    async fn all(&mut self, mut pieces: Receiver<Piece>) -> Result<(), Failure> {
+        while let Some(piece) = pieces.recv().await {
+            if let Piece::Member(member) = piece {
+                self.member(member, &mut pieces).await?;
+            }
+        }
+        self.flush().await?;
+        self.steps = std::mem::take(&mut self.links);
+        self.make(true).await?;
+        let directories = std::mem::take(&mut self.directories);
+        let set = |(target, attributes)| Step::SetAttributes { target, attributes, follow: false };
+        // Those inside first: permissions may not let anybody in afterwards.
+        self.steps = directories.into_iter().rev().map(set).collect();
+        self.flush().await
+    }
+
+    async fn member(&mut self, member: Member, pieces: &mut Receiver<Piece>) -> Result<(), Failure> {
+        let Some(path) = safe(&member.path) else {
+            let shown = quoted_if_needed(&member.path);
+            self.session.complain_with(2, format_args!("{shown}: Member name contains '..'"));
+            return skip(member.size, pieces).await;
+        };
+        if self.verbose {
+            self.session.say(quoted_if_needed(&member.path));
+        }
+        let target = if path.is_empty() { self.root.target.clone() } else { self.root.target.join(&path) };
+        self.parents(&path).await?;
+        let attributes = self.attributes(&member);
+        match member.kind {
+            EntryType::Directory => {
+                if !path.is_empty() {
+                    self.steps.push(Step::MakeDirectory { target: target.clone(), mode: 0o700 });
+                    self.remember(target.clone());
+                }
+                self.directories.push((target, attributes));
+            }
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                self.file(&member, target, attributes, pieces).await?;
+            }
+            EntryType::Symlink => {
+                let text = member.link.unwrap_or_default().into();
+                let attributes = NewAttributes { mode: None, ..attributes };
+                self.links.push(Step::MakeSymbolicLink { target: target.clone(), text });
+                self.links.push(Step::SetAttributes { target, attributes, follow: false });
+            }
+            EntryType::Link => match safe(&member.link.unwrap_or_default()) {
+                Some(link) => {
+                    let existing = self.root.target.join(&link);
+                    self.steps.push(Step::HardLink { existing, new: target });
+                }
+                None => {
+                    let shown = quoted_if_needed(&member.path);
+                    self.session.complain_with(2, format_args!("{shown}: Link leads out of the directory"));
+                }
+            },
+            EntryType::XGlobalHeader => {}
+            _ => {
+                let shown = quoted_if_needed(&member.path);
+                self.session
+                    .complain_with(2, format_args!("{shown}: neither file nor directory nor link; ignored"));
+            }
+        }
+        match self.steps.len() >= MEMBERS || self.bytes >= BYTES {
+            true => self.flush().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Attributes of the member, as far as this user may give them.
+    fn attributes(&self, member: &Member) -> NewAttributes {
+        let time = Time { seconds: member.modified.try_into().unwrap_or(i64::MAX), nanoseconds: 0 };
+        let owner = |id| self.is_root.then_some(Owner::Id(id));
+        let mode = if self.is_root { member.mode } else { member.mode & !self.umask };
+        NewAttributes {
+            mode: Some(mode),
+            owner: owner(member.user),
+            group: owner(member.group),
+            modified: Some(SetTime::To(time)),
+            ..NewAttributes::default()
+        }
+    }
+
+    fn remember(&mut self, directory: Target) {
+        if self.known.len() >= KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(directory);
+    }
+
+    /// Makes the directories that the archive does not name.
+    async fn parents(&mut self, path: &[u8]) -> Result<(), Failure> {
+        let Some(end) = path.iter().rposition(|byte| *byte == b'/') else { return Ok(()) };
+        let parent = self.root.target.join(&path[..end]);
+        if self.known.contains(&parent) {
+            return Ok(());
+        }
+        self.flush().await?;
+        let made = self.root.client.ensure_directory(&parent, 0o777 & !self.umask).await;
+        match made {
+            Ok(_) => self.remember(parent),
+            Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
+            // The member itself fails then, and says so.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn file(
+        &mut self,
+        member: &Member,
+        target: Target,
+        attributes: NewAttributes,
+        pieces: &mut Receiver<Piece>,
+    ) -> Result<(), Failure> {
+        let create = Some(Creation { mode: 0o600, exclusive: true });
+        if member.size > PART as u64 {
+            self.flush().await?;
+            return self.large(member, target, attributes, pieces).await;
+        }
+        let mut content = Bytes::new();
+        if member.size > 0 {
+            let Some(Piece::Data(data)) = pieces.recv().await else { return Ok(()) };
+            content = data;
+        }
+        self.bytes += content.len();
+        self.session.bytes += content.len() as u64;
+        self.steps.push(Step::Write(Write { create, follow: false, ..Write::new(&target, 0, content) }));
+        self.steps.push(Step::SetAttributes { target, attributes, follow: false });
+        Ok(())
+    }
+
+    async fn large(
+        &mut self,
+        member: &Member,
+        target: Target,
+        attributes: NewAttributes,
+        pieces: &mut Receiver<Piece>,
+    ) -> Result<(), Failure> {
+        let client = self.root.client.clone();
+        let create = Some(Creation { mode: 0o600, exclusive: true });
+        let open = Open { create, follow: false, ..Open::write(&target) };
+        let opened = match client.open(open.clone()).await {
+            Err(error) if error.is_exists() => match client.vremove(vec![target.clone()]).await {
+                Ok(_) => client.open(open).await,
+                Err(failure) => Err(failure.error),
+            },
+            opened => opened,
+        };
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                self.complain(&target, &error)?;
+                return skip(member.size, pieces).await;
+            }
+        };
+        let (mut start, mut parts, mut failed) = (0, Vec::new(), None);
+        while start < member.size {
+            let Some(Piece::Data(data)) = pieces.recv().await else { break };
+            let length = data.len() as u64;
+            self.session.bytes += length;
+            parts.push((start, data));
+            start += length;
+            if (parts.len() == PARTS || start == member.size) && failed.is_none() {
+                let write = |(start, data): (u64, Bytes)| client.pwrite(file, start, data);
+                failed = try_join_all(parts.drain(..).map(write)).await.err();
+            }
+            if failed.is_some() {
+                parts.clear();
+            }
+        }
+        let closed = self.close(file).await;
+        if let Some(error) = failed.or(closed.err()) {
+            return self.complain(&target, &error);
+        }
+        self.steps.push(Step::SetAttributes { target, attributes, follow: false });
+        Ok(())
+    }
+
+    async fn close(&self, file: Descriptor) -> Result<(), Error> {
+        self.root.client.close_file(file).await
+    }
+
+    fn complain(&mut self, target: &Target, error: &Error) -> Result<(), Failure> {
+        if matches!(error, Error::Connection(_)) {
+            return Err(Failure::failed(error));
+        }
+        let shown = quoted_if_needed(&self.root.show(target));
+        self.session.complain_with(2, format_args!("{shown}: Cannot open: {}", words(error)));
+        Ok(())
+    }
+
+    /// Makes what is on the list. What is in the way of something else than a directory is removed first.
+    async fn flush(&mut self) -> Result<(), Failure> {
+        self.make(false).await
+    }
+
+    async fn make(&mut self, is_last: bool) -> Result<(), Failure> {
+        self.bytes = 0;
+        let client = self.root.client.clone();
+        let steps = std::mem::take(&mut self.steps);
+        let results = client.execute_each(steps.clone()).await.map_err(Failure::failed)?;
+        let mut again = Vec::new();
+        let mut failed: HashSet<Target> = HashSet::new();
+        for (step, result) in steps.into_iter().zip(results) {
+            let target = step.target();
+            if matches!(step, Step::SetAttributes { .. }) && failed.contains(&target) {
+                again.push(step);
+                continue;
+            }
+            let Err(error) = result else { continue };
+            let is_new =
+                matches!(step, Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. });
+            if matches!(step, Step::MakeDirectory { .. }) && error.is_exists() {
+                continue;
+            }
+            if matches!(step, Step::HardLink { .. }) && error.is_not_found() && !is_last {
+                self.links.push(step);
+            } else if is_new && (error.is_exists() || error.errno() == 40) {
+                failed.insert(target.clone());
+                again.extend([Step::Remove(target), step]);
+            } else {
+                self.complain(&target, &error)?;
+            }
+        }
+        let results = client.execute_each(again.clone()).await.map_err(Failure::failed)?;
+        let mut told = HashSet::new();
+        for (step, result) in again.into_iter().zip(results) {
+            if let Err(error) = result
+                && told.insert(step.target())
+            {
+                self.complain(&step.target(), &error)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Passes over the content of a member.
+async fn skip(mut size: u64, pieces: &mut Receiver<Piece>) -> Result<(), Failure> {
+    while size > 0
+        && let Some(Piece::Data(data)) = pieces.recv().await
+    {
+        size = size.saturating_sub(data.len() as u64);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_member_leads_out_of_the_directory() {
+        for (path, expected) in [
+            ("a/b", Some("a/b")),
+            ("/etc/passwd", Some("etc/passwd")),
+            ("./a//b/.", Some("a/b")),
+            ("", Some("")),
+            ("..", None),
+            ("a/../../b", None),
+            ("a\0b", None),
+        ] {
+            assert_eq!(safe(path.as_bytes()), expected.map(|it| it.as_bytes().to_vec()), "{path}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `tar` and `untar`, with the archives of others.
+
+use std::path::Path;
+
+use crate::world::{World, kurma, output, plant, real, tool};
+
+const FORMAT: &str = "%P|%y|%m|%U|%G|%n|%l\n";
+
+fn picture(folder: &Path, tree: &str) -> Vec<String> {
+    let mut lines: Vec<String> =
+        real("find", folder, &[tree, "-printf", FORMAT]).lines().map(str::to_owned).collect();
+    // Archives have whole seconds.
+    let times = real("find", folder, &[tree, "!", "-type", "l", "-printf", "%P %T@\n"]);
+    lines.extend(times.lines().map(|line| line.split('.').next().unwrap().to_owned()));
+    lines.sort();
+    // Of directories, what the file system counts.
+    lines.retain(|line| !line.contains("|d|"));
+    lines
+}
+
+fn exists(name: &str) -> bool {
+    tool(name, Path::new("/")).arg("--version").output().is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn archives_go_from_each_to_each() {
+    let world = World::new();
+    let folder = world.local("here");
+    plant(&folder.join("tree"));
+    let long = "n".repeat(90);
+    std::fs::create_dir_all(folder.join("tree").join(&long).join(&long)).unwrap();
+    std::fs::write(folder.join("tree").join(&long).join(&long).join("deep"), "long name").unwrap();
+    std::os::unix::fs::symlink("x".repeat(150), folder.join("tree/long-link")).unwrap();
+    let url = world.url("tree");
+    world.kurma(&folder, &["cp", "-a", "tree", &url]);
+    let original = picture(&folder, "tree");
+    let mut others = vec!["tar"];
+    others.extend(["bsdtar"].iter().filter(|name| exists(name)));
+    for (suffix, flags) in [("tar", "-xf"), ("tar.gz", "-xzf"), ("tar.xz", "-xJf"), ("tar.zst", "-xf")] {
+        let archive = format!("ours.{suffix}");
+        world.kurma(&folder, &["tar", "-f", &archive, &url]);
+        for other in &others {
+            if suffix == "tar.zst" && *other == "tar" && !exists("zstd") {
+                continue;
+            }
+            let out = format!("{other}-{suffix}");
+            world.local(&format!("here/{out}"));
+            real(other, &folder, &[flags, &archive, "-C", &out]);
+            assert_eq!(picture(&folder, &format!("{out}/tree")), original, "{other} {suffix}");
+            real("diff", &folder, &["-r", "--no-dereference", "tree", &format!("{out}/tree")]);
+        }
+        let out = world.url(&format!("out-{suffix}"));
+        world.kurma(&folder, &["mkdir", &out]);
+        world.kurma(&folder, &["untar", "-f", &archive, "-C", &out]);
+        let back = format!("back-{suffix}");
+        world.kurma(&folder, &["cp", "-a", &format!("{out}/tree"), &back]);
+        assert_eq!(picture(&folder, &back), original, "{suffix}");
+        real("diff", &folder, &["-r", "--no-dereference", "tree", &back]);
+    }
+    for other in &others {
+        for format in ["--format=gnu", "--format=pax", "--format=ustar"] {
+            if format == "--format=ustar" || (*other == "bsdtar" && format == "--format=gnu") {
+                continue; // cannot say all of it
+            }
+            let archive = format!("{other}{format}.tar");
+            real(other, &folder, &[format, "-cf", &archive, "tree"]);
+            let out = format!("from-{archive}");
+            world.local(&format!("here/{out}"));
+            world.kurma(&folder, &["untar", "-f", &archive, "-C", &out]);
+            assert_eq!(picture(&folder, &format!("{out}/tree")), original, "{archive}");
+            real("diff", &folder, &["-r", "--no-dereference", "tree", &format!("{out}/tree")]);
+            // And over what is there.
+            world.kurma(&folder, &["untar", "-f", &archive, "-C", &out]);
+            assert_eq!(picture(&folder, &format!("{out}/tree")), original, "{archive} again");
+        }
+    }
+    let names = real("tar", &folder, &["-tf", "ours.tar"]);
+    let mut names: Vec<&str> = names.lines().collect();
+    names.sort_unstable();
+    let theirs = real("tar", &folder, &["-tf", "tar--format=gnu.tar"]);
+    let mut theirs: Vec<&str> = theirs.lines().collect();
+    theirs.sort_unstable();
+    assert_eq!(names, theirs);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_written_through_links_of_an_archive_or_above_the_directory() {
+    let world = World::new();
+    let folder = world.local("here");
+    for directory in ["make/real", "outside", "out"] {
+        world.local(&format!("here/{directory}"));
+    }
+    let make = folder.join("make");
+    std::os::unix::fs::symlink("../../outside", make.join("link")).unwrap();
+    real("tar", &make, &["-cf", "../evil.tar", "link"]);
+    std::fs::remove_file(make.join("link")).unwrap();
+    std::fs::create_dir(make.join("link")).unwrap();
+    std::fs::write(make.join("link/file"), "evil").unwrap();
+    real("tar", &make, &["-rf", "../evil.tar", "link/file"]);
+    real("tar", &make, &["-P", "-rf", "../evil.tar", "--transform=s,real,../../outside/dir,", "real"]);
+    let ended = output(kurma(&folder).args(["untar", "-f", "evil.tar", "-C", "out"]));
+    assert_ne!(ended.status.code(), Some(0));
+    assert_eq!(std::fs::read_dir(folder.join("outside")).unwrap().count(), 0);
+    let cut = output(tool("sh", &folder).args(["-c", "head -c 700 evil.tar > cut.tar"]));
+    assert!(cut.status.success());
+    let ended = output(kurma(&folder).args(["untar", "-f", "cut.tar", "-C", "out"]));
+    assert_eq!(ended.status.code(), Some(1));
+}

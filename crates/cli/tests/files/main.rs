@@ -1,0 +1,16 @@
+//! The tools for files beside those that they are named after: the same text, the same exit status, the same result, on this
+//! machine and on a server.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
+
+mod archives;
+mod copying;
+mod finding;
+mod listing;
+mod manners;
+mod permissions;
+mod statistics;
+#[path = "../support/mod.rs"]
+mod support;
+mod syncing;
+mod world;

@@ -1,0 +1,218 @@
+//! What each tool says and does, case by case, beside the tool of the machine.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::world::{Said, World, kurma, output, real, set_age, tool};
+
+fn plant(root: &Path) {
+    for directory in ["d/sub", "e"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for (name, text) in [("a", "one\ntwo\n"), ("b", "b\n"), ("d/f", "no line end"), ("d/sub/g", "")] {
+        std::fs::write(root.join(name), text).unwrap();
+        set_age(&root.join(name), if name == "b" { 5000 } else { 1000 });
+    }
+    for (text, name) in [("a", "l"), ("d", "dl"), ("nowhere", "broken")] {
+        symlink(text, root.join(name)).unwrap();
+    }
+}
+
+/// What is there: names, kinds, permissions, content.
+fn picture(root: &Path) -> Vec<String> {
+    let list =
+        |words: &[&str]| -> Vec<String> { real("find", root, words).lines().map(str::to_owned).collect() };
+    let mut lines = list(&[".", "-printf", "%P|%y|%m|%l\n"]);
+    lines.extend(list(&[".", "-type", "f", "-printf", "%P %n %s\n"]));
+    for name in real("find", root, &[".", "-type", "f", "-printf", "%P\n"]).lines() {
+        lines.push(format!("{name}: {}", std::fs::read_to_string(root.join(name)).unwrap()));
+    }
+    lines.sort();
+    lines
+}
+
+/// Runs each case three times: the tool of the machine, ours on this machine, ours on the server.
+fn compare(cases: &[&str]) {
+    let world = World::new();
+    let template = world.local("template");
+    plant(&template);
+    for (number, case) in cases.iter().enumerate() {
+        let words: Vec<&str> = case.split(' ').collect();
+        let local: Vec<String> = words[1..].iter().map(|word| word.replace('@', "")).collect();
+        let [theirs, ours, back] =
+            ["theirs", "ours", "back"].map(|name| world.folder.path().join(format!("{name}{number}")));
+        for root in [&theirs, &ours] {
+            real("cp", world.folder.path(), &["-a", "template", root.to_str().unwrap()]);
+        }
+        let expected = Said::of(&output(tool(words[0], &theirs).args(&local)), "");
+        let got = Said::of(&output(kurma(&ours).arg(words[0]).args(&local)), "");
+        assert_eq!(got, expected, "{case}");
+        assert_eq!(picture(&ours), picture(&theirs), "{case}");
+        let prefix = format!("{}/", world.url(&format!("case{number}")));
+        world.kurma(world.folder.path(), &["cp", "-a", "template", prefix.trim_end_matches('/')]);
+        let remote: Vec<String> = words[1..].iter().map(|word| word.replace('@', &prefix)).collect();
+        let got = Said::of(&output(kurma(&ours).arg(words[0]).args(&remote)), &prefix);
+        assert_eq!(got, expected, "{case} on the server");
+        world.kurma(world.folder.path(), &["cp", "-a", &prefix, back.to_str().unwrap()]);
+        assert_eq!(picture(&back), picture(&theirs), "{case} on the server");
+    }
+    world.gateway.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rm_removes_as_rm_does() {
+    compare(&[
+        "rm @a",
+        "rm @none",
+        "rm -f @none @a",
+        "rm -f",
+        "rm @d @a",
+        "rm -d @e",
+        "rm -d @d",
+        "rm -r @d @none @a",
+        "rm -rf @d @none",
+        "rm -rv @d @a",
+        "rm -v @a @b",
+        "rm @l @broken",
+        "rm -r @dl",
+        "rm -r @.",
+        "rm @a/x",
+        "rm @l/ @b",
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn mkdir_makes_as_mkdir_does() {
+    compare(&[
+        "mkdir @n",
+        "mkdir @d",
+        "mkdir @a/x",
+        "mkdir @none/x @n",
+        "mkdir -p @n/o/p @d/q @d",
+        "mkdir -pv @n/o",
+        "mkdir -p @a",
+        "mkdir -p @a/b/c",
+        "mkdir -p @l @broken @dl/x",
+        "mkdir -m 700 @n",
+        "mkdir -m u=rwx,go=x @n @o",
+        "mkdir -p -m 711 @n/o",
+        "mkdir -v @n @a",
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cat_prints_as_cat_does() {
+    compare(&[
+        "cat @a @b @d/f",
+        "cat @none @a",
+        "cat @d @b",
+        "cat -n @a @d/f @b",
+        "cat @l @broken",
+        "cat @d/sub/g",
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cp_copies_as_cp_does() {
+    compare(&[
+        "cp @a @n",
+        "cp @a @b",
+        "cp @a @d",
+        "cp @a @b @d",
+        "cp -v @a @b @d",
+        "cp @none @n",
+        "cp @d @n",
+        "cp -r @d @n",
+        "cp -r @d @e",
+        "cp -rv @d @n",
+        "cp -r @d @a",
+        "cp @a @a",
+        "cp @a @l",
+        "cp @a @b @none",
+        "cp @a @b @l",
+        "cp -n @a @b",
+        "cp -T @a @d",
+        "cp -rT @d @e",
+        "cp @a @none/x",
+        "cp @a @none/",
+        "cp -r @d @d/x",
+        "cp @l @n",
+        "cp -P @l @n",
+        "cp -d @l @broken @e",
+        "cp -r @dl @n",
+        "cp -rL @dl @n",
+        "cp -rH @dl @n",
+        "cp -a @dl @broken @d @e",
+        "cp @broken @n",
+        "cp -l @a @n",
+        "cp -rl @d @n",
+        "cp -t @d @a @b",
+        "cp -t @none @a",
+        "cp -u @a @b",
+        "cp -u @b @a",
+        "cp -p @a @n",
+        "cp --remove-destination @b @l",
+        "cp @b @l",
+        "cp -a @l @b",
+        "cp -r @d/. @e",
+        "cp @d/f @d/sub/g @e",
+        "cp @a @a/x",
+        "cp -r @dl/ @n",
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn mv_moves_as_mv_does() {
+    compare(&[
+        "mv @a @n",
+        "mv @a @b",
+        "mv @a @d",
+        "mv @d @n",
+        "mv @d @e",
+        "mv @d @d/x",
+        "mv @d @a",
+        "mv -T @a @d",
+        "mv -T @e @d",
+        "mv -T @d @e",
+        "mv @none @n",
+        "mv @a @a",
+        "mv -v @a @n",
+        "mv -n @a @b",
+        "mv @a @b @none",
+        "mv @a @b @d",
+        "mv @a @none @b @d",
+        "mv @l @n",
+        "mv @broken @n",
+        "mv -u @b @a",
+        "mv -u @a @b",
+        "mv -t @d @a @b",
+        "mv @a @none/x",
+        "mv @a @none/",
+        "mv @a @b/x",
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ln_links_as_ln_does() {
+    compare(&[
+        "ln @a @n",
+        "ln -s a @n",
+        "ln @a @b",
+        "ln -s a @b",
+        "ln -sf a @b",
+        "ln -f @a @b",
+        "ln -v @a @n",
+        "ln -sv a @n",
+        "ln @d @n",
+        "ln @none @n",
+        "ln @a @b @none",
+        "ln @a @d",
+        "ln @a @b @d",
+        "ln -s ../a @d/up",
+        "ln -sfn e @dl",
+        "ln -sf e @dl",
+        "ln -f @a @a",
+        "ln -s x @none/y",
+        "ln @a @b/x",
+    ]);
+}
