@@ -40,27 +40,24 @@ enum Change {
 
 impl Change {
     fn of(self, root: &FileHandle, files: &[FileHandle]) -> Vec<NfsArgOp> {
-        let mut operations = vec![atomic()];
-        for number in 0..FILES {
-            match self {
-                Change::Make => operations.extend([
-                    put_handle(root),
-                    op::open(
-                        name(number),
-                        share_access::BOTH | share_access::WANT_NO_DELEG,
-                        op::guarded(0o666),
-                        op::owner("o"),
-                    ),
-                    op::close(StateId::CURRENT),
-                ]),
-                Change::Remove => operations.extend([put_handle(root), op::remove(name(number))]),
-                Change::Write(byte) => operations.extend([
-                    put_handle(&files[number]),
-                    op::write(StateId::ANONYMOUS, 0, StableHow::FileSync, Bytes::from(vec![byte; LENGTH])),
-                ]),
-            }
-        }
-        operations
+        let each = |number: usize| match self {
+            Change::Make => vec![
+                put_handle(root),
+                op::open(
+                    name(number),
+                    share_access::BOTH | share_access::WANT_NO_DELEG,
+                    op::guarded(0o666),
+                    op::owner("o"),
+                ),
+                op::close(StateId::CURRENT),
+            ],
+            Change::Remove => vec![put_handle(root), op::remove(name(number))],
+            Change::Write(byte) => vec![
+                put_handle(&files[number]),
+                op::write(StateId::ANONYMOUS, 0, StableHow::FileSync, Bytes::from(vec![byte; LENGTH])),
+            ],
+        };
+        [atomic()].into_iter().chain((0..FILES).flat_map(each)).collect()
     }
 }
 

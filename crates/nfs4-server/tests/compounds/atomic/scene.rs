@@ -118,17 +118,17 @@ impl Scene {
     }
 
     /// With one file saved and another one current.
-    fn from_to(&self, from: &FileHandle, to: &FileHandle, operation: NfsArgOp) -> Vec<NfsArgOp> {
+    fn between(&self, from: &FileHandle, to: &FileHandle, operation: NfsArgOp) -> Vec<NfsArgOp> {
         vec![put_handle(from), NfsArgOp::SaveFh, put_handle(to), operation]
     }
 
     fn rename(&self, from: &str, to: &str) -> Vec<NfsArgOp> {
-        self.from_to(&self.folder, &self.folder, op::rename(from, to))
+        self.between(&self.folder, &self.folder, op::rename(from, to))
     }
 
     fn link(&self, name: &str) -> Vec<NfsArgOp> {
         let link = NfsArgOp::Link(LinkArgs { new_name: name.into() });
-        self.from_to(&self.b.handle, &self.folder, link)
+        self.between(&self.b.handle, &self.folder, link)
     }
 
     fn open(&self, name: &str, how: OpenHow) -> Vec<NfsArgOp> {
@@ -151,7 +151,7 @@ impl Scene {
             synchronous: true,
             source_servers: Vec::new(),
         };
-        self.from_to(&self.a.handle, &self.b.handle, NfsArgOp::Copy(args))
+        self.between(&self.a.handle, &self.b.handle, NfsArgOp::Copy(args))
     }
 
     fn clone(&self, to: &OpenFile, source_offset: u64) -> Vec<NfsArgOp> {
@@ -162,7 +162,7 @@ impl Scene {
             destination_offset: 0,
             count: 0,
         };
-        self.from_to(&self.a.handle, &to.handle, NfsArgOp::Clone(args))
+        self.between(&self.a.handle, &to.handle, NfsArgOp::Clone(args))
     }
 
     fn lock(&self, file: &OpenFile, owner: &'static str, kind: LockType) -> Vec<NfsArgOp> {
