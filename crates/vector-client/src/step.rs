@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{AttributeSet, Attributes, Descriptor, NewAttributes, Target};
+use crate::{AttributeSet, Attributes, Descriptor, Error, NewAttributes, Target};
 
 /// The offset that stands for "at the end of the file, wherever that is when the data is written" (V5).
 pub const APPEND: u64 = u64::MAX;
@@ -50,6 +50,16 @@ impl Open {
     /// For reading and writing, with these permission bits if it is made.
     pub fn create(target: impl Into<Target>, mode: u32) -> Open {
         Open { write: true, create: Some(Creation { mode, exclusive: false }), ..Open::read(target) }
+    }
+
+    /// Whether it makes sense.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refused = |what| Err(Error::Invalid { target: self.target.clone(), what });
+        match (self.read, self.write, self.truncate) {
+            (false, false, _) => refused("a file is opened for reading, for writing, or both"),
+            (_, false, true) => refused("what is in a file can be cut off only if it is opened for writing"),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -35,13 +35,13 @@ struct Compound {
 impl Nfs {
     /// The next pages of these directories, in order; of fewer than asked for, but of one at least.
     pub async fn read_directories(&self, mut directories: Vec<Directory>) -> Vec<PageResult> {
-        if let Some(first) = directories.first_mut()
-            && let Err(error) = self.shorten_way(first).await
-        {
-            return vec![Err(error)];
-        }
         // Symbolic links in paths are followed, one after the other; how often is bounded.
         for _ in 0..=super::execute::LINKS {
+            if let Some(first) = directories.first_mut()
+                && let Err(error) = self.shorten_way(first).await
+            {
+                return vec![Err(error)];
+            }
             let pages = self.pages(&directories).await;
             let Err((index, error)) = pages else { return pages.unwrap_or_default() };
             let status = match &error {

@@ -51,6 +51,7 @@ pub(super) struct Opened {
 
 impl Vector<'_> {
     pub fn open(&mut self, open: &Open) -> Result<Done, Error> {
+        open.check()?;
         let Open { target, read, write, create, truncate, follow } = open;
         let wanted =
             Wanted { read: *read, write: *write, create: *create, truncate: *truncate, follow: *follow };
@@ -174,8 +175,6 @@ impl Vector<'_> {
 
 fn access(wanted: Wanted) -> Result<OFlags, Errno> {
     let access = match (wanted.read, wanted.write) {
-        // Cutting off is writing.
-        (_, false) if wanted.truncate => return Err(Errno::INVAL),
         (true, true) => OFlags::RDWR,
         (true, false) => OFlags::RDONLY,
         (false, true) => OFlags::WRONLY,

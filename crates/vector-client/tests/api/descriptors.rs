@@ -97,3 +97,21 @@ async fn an_open_that_a_failed_vector_left_behind_is_closed() {
         world.client.close().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn an_open_that_makes_no_sense_is_refused_and_changes_nothing() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
+        let opens = [
+            Open { truncate: true, ..Open::read("/home/a") },
+            Open { read: false, ..Open::read("/home/a") },
+            Open { read: false, write: false, ..Open::create("/home/b", 0o600) },
+        ];
+        for open in opens {
+            let failure = world.client.vopen(vec![open]).await.unwrap_err();
+            assert!(matches!(failure.error, Error::Invalid { .. }), "{failure}");
+        }
+        assert_eq!(world.client.stat("/home/a").await.unwrap().size, Some(1));
+        assert!(!world.client.exists("/home/b").await.unwrap());
+    }
+}

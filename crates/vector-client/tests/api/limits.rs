@@ -35,3 +35,18 @@ async fn a_server_that_takes_few_operations_at_once_gives_the_same_results() {
         assert_eq!(entries, 2 + 7 + 1 + 19, "{operations}");
     }
 }
+
+#[tokio::test]
+async fn a_way_that_becomes_longer_by_links_than_the_server_takes_at_once_is_gone_in_parts() {
+    let limits = Limits { operations: 16, ..Limits::default() };
+    let world = World::with(limits, |_| {}).await;
+    let deep: Vec<String> = (1..30).map(|depth| "/home".to_owned() + &"/d".repeat(depth)).collect();
+    world.client.vmkdir(deep.iter().map(|path| (path.into(), 0o755)).collect()).await.unwrap();
+    let text = "d/".repeat(28);
+    let links = vec![("/home/link".into(), text.into()), ("/home/loop".into(), "loop/on".into())];
+    world.client.vsymlink(links).await.unwrap();
+    let listed = world.client.list("/home/link", AttributeSet::NONE).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let failed = world.client.list("/home/loop", AttributeSet::NONE).await.unwrap_err();
+    assert_eq!(failed.errno(), 40, "{failed}");
+}

@@ -35,6 +35,7 @@ impl Emit<'_> {
         let mut descriptor = None;
         let key = match &work.step {
             Step::Open(open) => {
+                open.check()?;
                 let number = self.context.files.reserve();
                 descriptor = Some(number);
                 let owner = open_owner(number);
