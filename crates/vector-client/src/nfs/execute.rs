@@ -201,8 +201,10 @@ impl Nfs {
                 run.refused += 1;
                 return Ok(false);
             }
-            Err(ClientError::Unknown) => return Err((ClientError::Unknown.into(), plan.pieces.len())),
-            Err(error) => return Err((error.into(), 0)),
+            Err(error) => {
+                let unknown = if is_doubtful(&error, plan) { plan.pieces.len() } else { 0 };
+                return Err((error.into(), unknown));
+            }
         };
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
         let mut left = Vec::new();
@@ -397,6 +399,18 @@ pub(super) fn refusal(step: &Step, status: NfsStatus) -> Error {
         }
         _ => Error::Refused { target: step.target(), status },
     }
+}
+
+/// Whether the compound may have been done, and may have changed something.
+pub(super) fn is_doubtful(error: &ClientError, plan: &Plan) -> bool {
+    let no_answer = matches!(
+        error,
+        ClientError::Unknown
+            | ClientError::Malformed(_)
+            | ClientError::MalformedAttributes(_)
+            | ClientError::UnexpectedResult { .. }
+    );
+    no_answer && !plan.only_reads
 }
 
 /// Whether it has no effect at all, so that it may be under way beside others and be forgotten.

@@ -6,7 +6,7 @@ use nfs4::NfsStatus;
 use nfs4_client::ClientError;
 
 use super::Nfs;
-use super::execute::{Run, has_met_root, refusal};
+use super::execute::{Run, has_met_root, is_doubtful, refusal};
 use super::links::keep_in_root;
 use super::plan::{Bounds, Plan, Work};
 use crate::step::{Done, Step};
@@ -44,7 +44,7 @@ impl Nfs {
             let reply = match self.send(&plan).await {
                 Ok(reply) => reply,
                 Err(error) => {
-                    let unknown = matches!(error, ClientError::Unknown);
+                    let unknown = is_doubtful(&error, &plan);
                     return Err(Aborted { step: None, error: error.into(), unknown });
                 }
             };
