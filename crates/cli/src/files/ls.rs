@@ -178,7 +178,6 @@ impl Shown<'_> {
                         let message = format!("reading directory {shown}: {}", words(&error));
                         session.complain_with(status, message);
                     }
-                    listing.descend(&lines);
                 }
                 Err(error) => {
                     let status = if is_argument { 2 } else { 1 };

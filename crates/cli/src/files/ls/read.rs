@@ -34,6 +34,8 @@ struct Pending {
     place: Place,
     is_argument: bool,
     entries: Option<Entries>,
+    /// The directories in it that are to be shown next, if it was read.
+    below: Vec<Pending>,
 }
 
 /// Directories in the order in which they are shown.
@@ -47,7 +49,7 @@ pub struct Listing<'a> {
 
 impl Listing<'_> {
     pub fn new(ls: &Ls, json: bool, directories: Vec<Line>) -> Listing<'_> {
-        let pending = |line: Line| Pending { place: line.place, is_argument: true, entries: None };
+        let pending = |line: Line| Pending::new(line.place, true);
         let pending = directories.into_iter().map(pending).collect();
         Listing { ls, wanted: ls.wanted(json), pending, held: 0 }
     }
@@ -59,36 +61,21 @@ impl Listing<'_> {
             Some(Pending { entries: None, .. }) => self.read().await?,
             Some(_) => {}
         }
-        let Some(Pending { place, is_argument, entries }) = self.pending.pop_front() else { return Ok(None) };
+        let Some(next) = self.pending.pop_front() else { return Ok(None) };
+        let Pending { place, is_argument, entries, below } = next;
+        below.into_iter().rev().for_each(|it| self.pending.push_front(it));
         let entries = entries.unwrap_or(Err(Error::Unsupported("listing")));
         self.held -= entries.as_ref().map_or(0, |(lines, _)| lines.len());
         Ok(Some((place, is_argument, entries)))
     }
 
-    /// The directories among these come next.
-    pub fn descend(&mut self, lines: &[Line]) {
-        if !self.ls.recursive {
-            return;
-        }
-        let directories = lines
-            .iter()
-            .filter(|line| line.attributes.is(Kind::Directory) && !matches!(&line.name[..], b"." | b".."));
-        for line in directories.rev() {
-            self.pending.push_front(Pending { place: line.place.clone(), is_argument: false, entries: None });
-        }
-    }
-
     /// Reads the next directory, and with it those that come after it on the same server.
     async fn read(&mut self) -> Result<(), Failure> {
         let Some(first) = self.pending.front() else { return Ok(()) };
-        let (client, is_local) = (first.place.client.clone(), first.place.is_local);
+        let client = first.place.client.clone();
         let most = if self.held > ENTRIES { 1 } else { AHEAD };
-        let same = |pending: &&mut Pending| {
-            pending.entries.is_none()
-                && pending.place.is_local == is_local
-                && pending.place.client.is_same(&client)
-        };
-        let mut asked: Vec<&mut Pending> = self.pending.iter_mut().filter(same).take(most).collect();
+        let mut asked = Vec::new();
+        unread(self.pending.iter_mut(), &client, most, &mut asked);
         let targets = asked.iter().map(|pending| pending.place.target.clone()).collect();
         let mut walk = client.walk(targets, self.wanted, false);
         let mut read: Vec<Entries> = asked.iter().map(|_| Ok((Vec::new(), Ok(())))).collect();
@@ -117,10 +104,43 @@ impl Listing<'_> {
             if let Ok((lines, _)) = &mut entries {
                 order::sort(self.ls, lines);
                 self.held += lines.len();
+                pending.below = if self.ls.recursive { directories(lines) } else { Vec::new() };
             }
             pending.entries = Some(entries);
         }
         Ok(())
+    }
+}
+
+impl Pending {
+    fn new(place: Place, is_argument: bool) -> Pending {
+        Pending { place, is_argument, entries: None, below: Vec::new() }
+    }
+}
+
+/// The directories among these, to be shown one after the other.
+fn directories(lines: &[Line]) -> Vec<Pending> {
+    let is_below =
+        |line: &&Line| line.attributes.is(Kind::Directory) && !matches!(&line.name[..], b"." | b"..");
+    lines.iter().filter(is_below).map(|line| Pending::new(line.place.clone(), false)).collect()
+}
+
+/// The next directories on this server that are not read yet, as far as they are known.
+fn unread<'a>(
+    pending: impl Iterator<Item = &'a mut Pending>,
+    client: &Client,
+    most: usize,
+    asked: &mut Vec<&'a mut Pending>,
+) {
+    for it in pending {
+        if asked.len() >= most {
+            return;
+        }
+        if it.entries.is_some() {
+            unread(it.below.iter_mut(), client, most, asked);
+        } else if it.place.client.is_same(client) {
+            asked.push(it);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use tar::{EntryType, Header};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use vector_client::{
-    AttributeSet, Attributes, Client, Done, Entry, Error, Kind, Open, Owner, Read as ReadStep, Step,
+    AttributeSet, Attributes, Client, Done, Error, Kind, Open, Owner, Read as ReadStep, Step,
 };
 
 use super::archive::{Compression, Output};
@@ -52,7 +52,9 @@ struct Waiting {
 /// A directory that is to go into the archive, with what is in it if that was read ahead.
 struct Pending {
     directory: Waiting,
-    entries: Option<Vec<Entry>>,
+    entries: Option<Vec<Waiting>>,
+    /// The directories in it.
+    below: Vec<Pending>,
 }
 
 /// Which object it is.
@@ -107,6 +109,19 @@ pub async fn pack(
     let written = writer.await.map_err(Failure::failed)?;
     written.map_err(|error| Failure::failed(format_args!("tar: {shown}: {error}")))?;
     packed
+}
+
+/// The next directories that are not read yet, as far as they are known.
+fn unread<'a>(pending: impl Iterator<Item = &'a mut Pending>, most: usize, asked: &mut Vec<&'a mut Pending>) {
+    for it in pending {
+        if asked.len() >= most {
+            return;
+        }
+        match it.entries {
+            Some(_) => unread(it.below.iter_mut(), most, asked),
+            None => asked.push(it),
+        }
+    }
 }
 
 /// Writes the archive, on a thread of its own.
@@ -182,30 +197,20 @@ impl Packer<'_> {
     }
 
     async fn tree(&mut self, root: Waiting) -> Result<Result<(), Closed>, Failure> {
-        let mut pending = VecDeque::from([Pending { directory: root, entries: None }]);
+        let mut pending = VecDeque::from([Pending { directory: root, entries: None, below: Vec::new() }]);
         let mut held = 0;
         while let Some(next) = pending.front() {
             if next.entries.is_none() {
                 let most = if held > ENTRIES { 1 } else { DIRECTORIES };
                 held += self.read_ahead(&mut pending, most).await?;
             }
-            let Some(Pending { directory, entries }) = pending.pop_front() else { break };
-            let (name, place) = (directory.name.clone(), directory.place.clone());
+            let Some(Pending { directory, entries, below }) = pending.pop_front() else { break };
             if self.take(directory).await?.is_err() {
                 return Ok(Err(Closed));
             }
-            let mut below = Vec::new();
-            for entry in entries.unwrap_or_default() {
+            for object in entries.unwrap_or_default() {
                 held -= 1;
-                let object = Waiting {
-                    name: joined(&name, &entry.name),
-                    place: place.join(&entry.name),
-                    attributes: entry.attributes,
-                    first: None,
-                };
-                if object.attributes.is(Kind::Directory) {
-                    below.push(Pending { directory: object, entries: None });
-                } else if self.take(object).await?.is_err() {
+                if self.take(object).await?.is_err() {
                     return Ok(Err(Closed));
                 }
             }
@@ -214,10 +219,10 @@ impl Packer<'_> {
         Ok(Ok(()))
     }
 
-    /// Reads the next directories; how many entries they have.
+    /// Reads the next directories; how many other objects are in them.
     async fn read_ahead(&mut self, pending: &mut VecDeque<Pending>, most: usize) -> Result<usize, Failure> {
-        let unread = pending.iter_mut().filter(|it| it.entries.is_none());
-        let mut asked: Vec<&mut Pending> = unread.take(most).collect();
+        let mut asked = Vec::new();
+        unread(pending.iter_mut(), most, &mut asked);
         let targets = asked.iter().map(|it| it.directory.place.target.clone()).collect();
         let client = self.client.clone();
         let mut walk = client.walk(targets, AttributeSet::STAT, false);
@@ -228,8 +233,24 @@ impl Packer<'_> {
             let entries = pending.entries.get_or_insert_default();
             match found.entries {
                 Ok(more) => {
-                    count += more.len();
-                    entries.extend(more);
+                    for entry in more {
+                        let object = Waiting {
+                            name: joined(&pending.directory.name, &entry.name),
+                            place: pending.directory.place.join(&entry.name),
+                            attributes: entry.attributes,
+                            first: None,
+                        };
+                        if object.attributes.is(Kind::Directory) {
+                            pending.below.push(Pending {
+                                directory: object,
+                                entries: None,
+                                below: Vec::new(),
+                            });
+                        } else {
+                            entries.push(object);
+                            count += 1;
+                        }
+                    }
                 }
                 Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
                 Err(error) => self.complain(&pending.directory.place, "Cannot open", &error),

@@ -62,7 +62,7 @@ impl Ends<'_> {
 
     /// What the server copied by itself has a result then; what it did not is left.
     async fn copy_by_server(&self, pieces: &[Piece], results: &mut [Option<Copied>]) -> Result<(), Error> {
-        let mut tasks = VecDeque::new();
+        let (mut tasks, mut attributes) = (VecDeque::new(), VecDeque::new());
         for (index, Piece { item, .. }) in pieces.iter().enumerate() {
             if !is_content(item, self.options) || item.attributes.size == Some(0) {
                 continue;
@@ -72,8 +72,10 @@ impl Ends<'_> {
             }
             let step = Step::Copy(Copy::whole(&item.source, &item.destination, self.mode(item)));
             tasks.push_back(Task { piece: index, act: CopyAct::Write, step });
-            tasks.extend(self.attributes(index, item));
+            attributes.extend(self.attributes(index, item));
         }
+        // After all copies: nothing else may follow a copy in one compound.
+        tasks.append(&mut attributes);
         self.perform(pieces, tasks, results).await?;
         for result in results.iter_mut() {
             let Some(Err((CopyAct::Write, error))) = result else { continue };
@@ -247,7 +249,10 @@ impl Ends<'_> {
         let mut results = [None];
         self.perform(&pieces, tasks, &mut results).await?;
         let [result] = results;
-        Ok(result.map_or(Ok(()), |result| result.map(|_| ())))
+        match result {
+            None | Some(Ok(_)) => Ok(Ok(())),
+            Some(Err(failure)) => Ok(Err(failure)),
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl Ends<'_> {
             }
             opened => opened,
         };
-        let copied = match destination {
+        match destination {
             Ok(destination) => {
                 let copied = self.parts(source, destination, item.attributes.size.unwrap_or(0)).await;
                 let (from, to) = join!(self.from.close_file(source), self.to.close_file(destination));
@@ -94,8 +94,7 @@ impl Ends<'_> {
                 let _ = self.from.close_file(source).await;
                 Err((CopyAct::Write, error))
             }
-        };
-        copied
+        }
     }
 
     async fn parts(&self, source: Descriptor, destination: Descriptor, size: u64) -> Copied {

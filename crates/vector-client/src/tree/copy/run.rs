@@ -39,7 +39,7 @@ type Job<'a> = BoxFuture<'a, Result<Outcome, Error>>;
 enum Outcome {
     Opened(Vec<Opened>),
     Copied(Vec<(Piece, Copied)>),
-    Large(Piece, Copied),
+    Large(Box<(Piece, Copied)>),
     Linked(Vec<(Piece, Target, Result<(), Error>)>),
     Closed(Vec<(u64, Result<(), Error>)>),
 }
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
             let ends = self.ends;
             return Some(Box::pin(async move {
                 let copied = ends.large(&piece.item).await?;
-                Ok(Outcome::Large(piece, copied))
+                Ok(Outcome::Large(Box::new((piece, copied))))
             }));
         }
         let waiting = self.small.len() + self.large.len() + self.links.len();
@@ -394,7 +394,8 @@ impl<'a> Run<'a> {
                 self.copying -= 1;
                 pieces.into_iter().for_each(|(piece, copied)| self.copied(&piece, copied));
             }
-            Outcome::Large(piece, copied) => {
+            Outcome::Large(large) => {
+                let (piece, copied) = *large;
                 self.copying_large -= 1;
                 self.copied(&piece, copied);
             }
