@@ -36,7 +36,7 @@ const QUEUE: usize = 64;
 
 /// What the archive is made of.
 enum Piece {
-    Member { header: Header, name: Vec<u8>, link: Option<Vec<u8>>, size: u64 },
+    Member { header: Box<Header>, name: Vec<u8>, link: Option<Vec<u8>>, size: u64 },
     Data(Bytes),
 }
 
@@ -412,6 +412,7 @@ impl Packer<'_> {
         if self.verbose {
             hint(quoted_if_needed(&name));
         }
+        let header = Box::new(header);
         self.pieces.send(Piece::Member { header, name, link, size }).await.map_err(|_| Closed)
     }
 
