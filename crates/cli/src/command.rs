@@ -6,6 +6,7 @@ mod cloud;
 mod config;
 mod inspect;
 mod meta;
+mod mount;
 mod serve;
 mod storage;
 mod volume;
@@ -73,6 +74,7 @@ enum Command {
     /// The keys
     #[command(subcommand, after_help = "Example: kurma key show")]
     Key(inspect::KeyCommand),
+    Mount(mount::Mount),
     Ls(files::Ls),
     Find(files::Find),
     Stat(files::Stat),
@@ -107,6 +109,7 @@ impl Kurma {
             Command::TamperLog(command) => command.run(&context),
             Command::Meta(command) => command.run(&context),
             Command::Key(command) => command.run(&context),
+            Command::Mount(command) => command.run(),
             Command::Ls(command) => command.run(&context),
             Command::Find(command) => command.run(&context),
             Command::Stat(command) => command.run(&context),

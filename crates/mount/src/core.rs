@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
-use environment::Clock;
+use environment::{Clock, Entropy};
 use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier};
 use nfs4::{AttributeValues, FileHandle};
 use parking_lot::RwLock;
@@ -51,6 +51,7 @@ pub(crate) struct Core {
     pub runtime: Handle,
     pub tasks: TaskTracker,
     pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
 }
 
 /// What the kernel has open, by the number it was given.

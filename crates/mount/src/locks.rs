@@ -164,6 +164,10 @@ impl Core {
         let name = server_owner(owner);
         let (client, state) = (&under.client, under.state());
         let mut result = client.lock(&state, &name, lock_type, bytes.start, bytes.length()).await;
+        if matches!(result, Err(ClientError::Unknown)) {
+            // The same lock again is the same lock.
+            result = client.lock(&state, &name, lock_type, bytes.start, bytes.length()).await;
+        }
         if let Err(ClientError::Operation { status: NfsStatus::OpenMode, .. }) = &result {
             // flock asks for no access. The server does.
             client.upgrade(&state, share_access::BOTH | share_access::WANT_NO_DELEG).await?;
@@ -182,7 +186,10 @@ impl Core {
         // What was written under the lock is there for the next holder.
         self.settle_quietly(inode).await;
         let (state, name) = (opened.state(), server_owner(owner));
-        let unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
+        let mut unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
+        if matches!(unlocked, Err(ClientError::Unknown)) {
+            unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
+        }
         unlocked.map_err(|error| errno(&error))
     }
 

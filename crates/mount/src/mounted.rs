@@ -40,6 +40,9 @@ const AROUND: u32 = 8 << 10;
 /// Largest reply to READDIR.
 const LISTING: u32 = 512 << 10;
 
+/// How long the last words to the server may take.
+const LEAVE: Duration = Duration::from_secs(5);
+
 /// Without the server an operation waits so long: for ever.
 const HARD: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -95,8 +98,9 @@ pub async fn mount(
         notifier: OnceLock::new(),
         runtime: Handle::current(),
         tasks: TaskTracker::new(),
+        callers: Callers::new(client, by_caller, environment.clock.clone()),
         clock: environment.clock,
-        callers: Callers::new(client, by_caller, Environment::real().clock),
+        entropy: environment.entropy,
         options,
     });
     let attached = attach(&core, server, path, &directory).await;
@@ -285,26 +289,29 @@ impl Mounted {
         }
     }
 
-    /// Brings everything that was written to the server, closes what is open there, and takes leave; for at most this
-    /// long.
+    /// Brings everything that was written to the server, for at most this long; closes what is open there, and takes
+    /// leave.
     pub async fn finish(self, wait: Duration) -> Result<(), MountError> {
         let core = self.core;
-        let work = async {
+        let bring = async {
+            while !core.dirty.all().is_empty() {
+                core.settle_all().await;
+            }
+        };
+        let is_all = tokio::time::timeout(wait, bring).await.is_ok();
+        let leave = async {
             for opened in core.files.take() {
                 core.close_file(&opened).await;
             }
-            core.settle_all().await;
             core.tasks.close();
             core.tasks.wait().await;
+            core.callers.mounter().close().await
         };
-        let is_done = tokio::time::timeout(wait, work).await.is_ok();
-        core.tasks.close();
-        let is_clean = core.dirty.all().is_empty();
-        let leave = core.callers.mounter().close();
-        if !matches!(tokio::time::timeout(wait, leave).await, Ok(Ok(()))) {
+        // A server that is not told finds it out.
+        if !matches!(tokio::time::timeout(LEAVE, leave).await, Ok(Ok(()))) {
             tracing::debug!("the server was not told of the end");
         }
-        if is_done && is_clean { Ok(()) } else { Err(MountError::Unwritten) }
+        if is_all && core.dirty.all().is_empty() { Ok(()) } else { Err(MountError::Unwritten) }
     }
 }
 

@@ -8,13 +8,13 @@ use fuser::{AccessFlags, Errno, FileAttr, FileHandle, FopenFlags, RenameFlags, T
 use nfs4::bits::{open_result, share_access};
 use nfs4::{
     AccessArgs, AttributeValues, Component, CreateArgs, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp,
-    NfsStatus, OpenHow, Outcome, SetAttrArgs, SpecData, StateId, Utf8String,
+    NfsStatus, OpenHow, Outcome, SetAttrArgs, SpecData, StateId, Utf8String, Verifier,
 };
 use nfs4_client::Client;
 use nfs4_client::operations::{get_attributes, lookup, open, put_handle, remove, rename};
 use rustix::fs::OFlags;
 
-use crate::answers::{run, send};
+use crate::answers::{change, run, send};
 use crate::attributes::{ATTRIBUTES, of_device, set_time};
 use crate::core::Core;
 use crate::errno::{Answer, errno};
@@ -155,10 +155,11 @@ impl Core {
         let parent = self.table.get(parent)?;
         let mode = mode & nfs4::bits::mode::ALL;
         let attributes = AttributeValues { mode: Some(mode), ..AttributeValues::default() }.to_fattr();
-        let create = NfsArgOp::Create(CreateArgs { object_type, name, attributes });
+        let create = NfsArgOp::Create(CreateArgs { object_type, name: name.clone(), attributes });
         let request = [put_handle(&parent.handle), create, NfsArgOp::GetFh, get_attributes(ATTRIBUTES)];
-        let mut answers = run(&client, &request).await?;
+        let made = change(&client, &request, NfsStatus::Exist).await.map_err(|error| errno(&error))?;
         self.touch(&parent);
+        let Some(mut answers) = made else { return self.lookup(client, parent.number, name).await };
         let (handle, values) = (answers.handle()?, answers.attributes()?);
         Ok(self.entry(&handle, &values).1)
     }
@@ -216,9 +217,10 @@ impl Core {
         let mode = Some(mode & nfs4::bits::mode::ALL);
         let size = opening.contains(OFlags::TRUNC).then_some(0);
         let attributes = AttributeValues { mode, size, ..AttributeValues::default() }.to_fattr();
-        // A session does it exactly once, so that the verifier of an exclusive create is not needed (RFC 8881 §18.16.3).
+        // With its verifier an exclusive create may be repeated after a restart of the server (RFC 8881 §18.16.3).
+        let verifier = Verifier(self.entropy.next_u64().to_be_bytes());
         let how = match opening.contains(OFlags::EXCL) {
-            true => CreateHow::Guarded(attributes),
+            true => CreateHow::Exclusive41 { verifier, attributes },
             false => CreateHow::Unchecked(attributes),
         };
         let owner = new_owner(self.owners.fetch_add(1, Relaxed));
@@ -245,7 +247,8 @@ impl Core {
 
     pub async fn unlink(self: &Arc<Core>, client: Client, parent: u64, name: Component) -> Answer<()> {
         let parent = self.table.get(parent)?;
-        run(&client, &[put_handle(&parent.handle), remove(name)]).await?;
+        let request = [put_handle(&parent.handle), remove(name)];
+        change(&client, &request, NfsStatus::NoEnt).await.map_err(|error| errno(&error))?;
         self.touch(&parent);
         Ok(())
     }
@@ -264,14 +267,15 @@ impl Core {
             get_attributes(ATTRIBUTES),
             NfsArgOp::SaveFh,
             put_handle(&parent.handle),
-            NfsArgOp::Link(LinkArgs { new_name }),
+            NfsArgOp::Link(LinkArgs { new_name: new_name.clone() }),
             NfsArgOp::RestoreFh,
             get_attributes(ATTRIBUTES),
         ];
-        let mut answers = run(&client, &request).await?;
-        let (before, after) = (answers.attributes()?, answers.attributes()?);
+        let linked = change(&client, &request, NfsStatus::Exist).await.map_err(|error| errno(&error))?;
         self.touch(&parent);
         self.touch(&inode);
+        let Some(mut answers) = linked else { return self.lookup(client, parent.number, new_name).await };
+        let (before, after) = (answers.attributes()?, answers.attributes()?);
         self.carry_on(&inode, &before, &after);
         Ok(self.entry(&inode.handle, &after).1)
     }
@@ -293,7 +297,7 @@ impl Core {
                 put_handle(&to.handle),
                 rename(old_name, new_name),
             ];
-            run(&client, &request).await?;
+            change(&client, &request, NfsStatus::NoEnt).await.map_err(|error| errno(&error))?;
         } else {
             return Err(Errno::EINVAL);
         }
@@ -320,7 +324,7 @@ impl Core {
             remove(old_name.clone()),
         ];
         const LINK: usize = 4;
-        match send(client, &request).await {
+        match client.compound(&request).await.and_then(|reply| reply.into_results()) {
             Ok(_) => return Ok(()),
             Err(nfs4_client::ClientError::Operation { index: LINK, status, .. })
                 if !matches!(status, NfsStatus::Exist | NfsStatus::NoEnt | NfsStatus::Access) => {}
@@ -333,7 +337,7 @@ impl Core {
         }
         let request =
             [put_handle(&from.handle), NfsArgOp::SaveFh, put_handle(&to.handle), rename(old_name, new_name)];
-        run(client, &request).await.map(|_| ())
+        change(client, &request, NfsStatus::NoEnt).await.map(|_| ()).map_err(|error| errno(&error))
     }
 
     /// Makes stable what was written; an error stays for fsync and close.

@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 use crate::answers::Answers;
 use crate::inode::Inode;
 
-/// How often an open that the server has lost is made again for one operation.
-const REOPENS: u32 = 2;
+/// How often an operation is repeated that the server has lost, or whose open it has lost.
+const REPEATS: u32 = 8;
 
 /// A file that the kernel has open, and that is open at the server.
 pub(crate) struct Opened {
@@ -68,7 +68,11 @@ impl Opened {
                 Err(error) => error,
             };
             tries += 1;
-            if !is_lost(&error) || tries > REOPENS || !self.inode.locks.lock().await.is_empty() {
+            // Everything that is done with an open file may be done twice.
+            if matches!(error, ClientError::Unknown) && tries <= REPEATS {
+                continue;
+            }
+            if !is_lost(&error) || tries > REPEATS || !self.inode.locks.lock().await.is_empty() {
                 return Err(error);
             }
             self.open_again(&state).await?;

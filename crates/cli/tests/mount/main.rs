@@ -1,0 +1,13 @@
+//! `kurma mount`: a gateway as a file system of this machine, for programs that know nothing of it.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
+
+mod caching;
+mod ends;
+mod files;
+mod locks;
+mod programs;
+mod restarts;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;

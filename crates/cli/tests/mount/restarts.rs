@@ -1,0 +1,77 @@
+//! The gateway ends and starts again; programs do not notice.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::world::World;
+
+#[test]
+fn a_gateway_killed_under_load_is_waited_for_and_nothing_is_lost() {
+    let mut world = World::new();
+    let (mount, other) = (world.mount("one", &[]), world.mount("other", &[]));
+    let held = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(mount.path("held"))
+        .unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    let without_name = mount.path("without a name");
+    let mut nameless =
+        OpenOptions::new().read(true).write(true).create_new(true).open(&without_name).unwrap();
+    nameless.write_all(b"still here").unwrap();
+    nameless.sync_all().unwrap();
+    fs::remove_file(&without_name).unwrap();
+    let (stop, written) = (AtomicBool::new(false), AtomicU32::new(0));
+    let content = |number: u32| format!("{number:08}").repeat(1 + number as usize * 97 % 40_000);
+    thread::scope(|scope| {
+        for lane in 0..3 {
+            let (mount, stop, written) = (&mount, &stop, &written);
+            scope.spawn(move || {
+                let mut number = lane;
+                while !stop.load(Ordering::SeqCst) {
+                    fs::write(mount.path(&format!("file{number}")), content(number)).unwrap();
+                    written.fetch_max(number, Ordering::SeqCst);
+                    number += 3;
+                }
+            });
+        }
+        for _ in 0..3 {
+            let before = written.load(Ordering::SeqCst);
+            while written.load(Ordering::SeqCst) < before + 12 {
+                thread::yield_now();
+            }
+            world.gateway.kill();
+            world.gateway.launch();
+        }
+        let before = written.load(Ordering::SeqCst);
+        while written.load(Ordering::SeqCst) < before + 12 {
+            thread::yield_now();
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    let mut files = 0;
+    for entry in fs::read_dir(&other.directory).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(number) = name.strip_prefix("file") else { continue };
+        assert!(fs::read_to_string(other.path(&name)).unwrap() == content(number.parse().unwrap()), "{name}");
+        files += 1;
+    }
+    assert!(files > written.load(Ordering::SeqCst) / 2);
+    let elsewhere = OpenOptions::new().read(true).write(true).open(other.path("held")).unwrap();
+    assert_eq!(flock(&elsewhere, FlockOperation::NonBlockingLockExclusive), Err(Errno::AGAIN));
+    let mut text = String::new();
+    std::io::Seek::rewind(&mut nameless).unwrap();
+    std::io::Read::read_to_string(&mut nameless, &mut text).unwrap();
+    assert_eq!(text, "still here");
+    drop((held, elsewhere, nameless));
+    mount.unmount();
+    other.unmount();
+    world.gateway.check();
+}
