@@ -2,7 +2,7 @@
 //!
 //! [`failpoint!`](crate::failpoint!) compiles to nothing in release builds. In all others the process
 //! sends itself SIGKILL when it passes the point that the variable `KURMA_FAILPOINT` names, in the form `NAME` or
-//! `NAME:N` (the N-th time, counted from 1). No destructor runs, no buffer is flushed.
+//! `NAME:N` (the N-th time, counted from 1). No destructor runs, no buffer is flushed; standard error says `failpoint NAME`.
 
 use std::sync::OnceLock;
 
@@ -69,6 +69,7 @@ pub fn pass(_name: &str) {}
 /// Passes a point; called by the macro.
 #[cfg(debug_assertions)]
 pub fn pass(name: &str) {
+    use std::io::Write;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static PASSED: AtomicU64 = AtomicU64::new(0);
@@ -76,6 +77,7 @@ pub fn pass(name: &str) {
         && armed == name
         && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth
     {
+        let _ = writeln!(std::io::stderr(), "failpoint {name}");
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         std::process::abort();
     }

@@ -97,6 +97,9 @@ impl<'a> Run<'a> {
     /// more in a life of its own when the failpoint was hit too early for that.
     async fn round(&mut self, plan: &Plan) {
         if let Plan::Point { name, nth } = plan {
+            if name.starts_with("clients.") {
+                self.rest().await;
+            }
             self.gateway.set("KURMA_FAILPOINT", format!("{name}:{nth}"));
         }
         self.life += 1;
@@ -107,20 +110,27 @@ impl<'a> Run<'a> {
         if let Plan::Point { name, .. } = plan {
             let (rounds, hits) = self.points.entry(*name).or_default();
             *rounds += 1;
-            *hits += u32::from(self.gateway.was_killed());
+            *hits += u32::from(self.gateway.was_at_failpoint());
         }
         self.gateway.kill();
         self.gateway.unset("KURMA_FAILPOINT");
         if !verified {
-            self.life += 1;
-            self.gateway.launch();
-            assert!(
-                self.verify().await,
-                "the gateway ended while it was looked at; log:\n{}",
-                self.gateway.log()
-            );
+            self.live().await;
             self.gateway.kill();
         }
+    }
+
+    /// Begins a life that keeps all promises.
+    async fn live(&mut self) {
+        self.life += 1;
+        self.gateway.launch();
+        assert!(self.verify().await, "the gateway ended by itself; log:\n{}", self.gateway.log());
+    }
+
+    /// One life in which all come back, hold nothing, and have no record any more when it ends cleanly.
+    async fn rest(&mut self) {
+        self.live().await;
+        assert_eq!(self.gateway.stop(), Some(0), "log:\n{}", self.gateway.log());
     }
 
     /// All promises at once: a client that stays away would keep the others in the grace period.
@@ -212,9 +222,7 @@ impl<'a> Run<'a> {
 
     /// After a flush and a clean stop, a gateway with another journal and cache reads the same from the clouds.
     async fn compare_with_clouds_only(&mut self, settings: &Settings) {
-        self.life += 1;
-        self.gateway.launch();
-        assert!(self.verify().await, "the gateway ended by itself; log:\n{}", self.gateway.log());
+        self.live().await;
         self.gateway.kurma(&["scrub"]); // finds what `provoke` deleted
         self.gateway.flush();
         self.gateway.json(&["scrub", "--orphans"], &[0]);
@@ -239,9 +247,7 @@ impl<'a> Run<'a> {
 
     /// After all crashes the clouds hold every fragment that the metadata names, and nothing else.
     async fn expect_nothing_but_fragments_of_files(&mut self) {
-        self.life += 1;
-        self.gateway.launch();
-        assert!(self.verify().await, "the gateway ended by itself; log:\n{}", self.gateway.log());
+        self.live().await;
         self.gateway.flush();
         let number = |value: &serde_json::Value, key: &str| value[key].as_u64().expect("a number");
         let mut seen = Vec::new();
