@@ -74,7 +74,7 @@ pub(crate) struct Compound<'a> {
     /// What operations did to the state since the last commit.
     pub undo: UndoLog,
     changes: Changes,
-    /// What an atomic compound closes at its commit.
+    /// What is closed at the next commit.
     closing: Vec<(ClientId, StateId, FileId)>,
     /// Files that are not delegated before the commit.
     changing: Changing<'a>,
@@ -223,6 +223,9 @@ impl<'a> Compound<'a> {
         match id {
             StateId::CURRENT if self.current.state_id.is_special() => Err(NfsStatus::BadStateId),
             StateId::CURRENT => Ok(self.current.state_id),
+            id if self.closing.iter().any(|(_, closed, _)| closed.other == id.other) => {
+                Err(NfsStatus::BadStateId)
+            }
             id => Ok(id),
         }
     }

@@ -1,12 +1,11 @@
 //! `cp`: attributes come with the names, small files go by the hundred, a server copies by itself.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 
 use clap::Args;
 use vector_client::{CopyOptions, Links, Make, Preserve};
 
-use super::destination::{Into, pairs};
+use super::destination::{Operands, pairs};
 use super::mkdir::process_umask;
 use super::place::Place;
 use super::quote::quoted;
@@ -68,37 +67,17 @@ pub struct Cp {
     /// Say what was copied
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// Copy into this directory
-    #[arg(short = 't', long, value_name = "DIRECTORY", conflicts_with = "no_target_directory")]
-    target_directory: Option<OsString>,
-    /// Never copy into the target, but as it
-    #[arg(short = 'T', long)]
-    no_target_directory: bool,
     #[command(flatten)]
     common: Common,
-    /// What, and at last where to: nfs://HOST[:PORT]/PATH or local
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<OsString>,
+    #[command(flatten)]
+    operands: Operands,
 }
 
 impl Cp {
     pub fn run(mut self, _: &Context) -> Result<Outcome, Failure> {
         let options = self.options()?;
-        let into = match (&self.target_directory, self.no_target_directory) {
-            (Some(_), _) => Into::Always,
-            (None, true) => Into::Never,
-            (None, false) => Into::IfDirectory,
-        };
-        let target = match self.target_directory.take() {
-            Some(target) => target,
-            None if self.files.len() < 2 => {
-                let file = quoted(self.files[0].as_encoded_bytes());
-                return Err(Failure::usage(format_args!(
-                    "cp: missing destination file operand after {file}"
-                )));
-            }
-            None => self.files.pop().unwrap_or_default(),
-        };
+        let into = self.operands.placement();
+        let target = self.operands.take_needed_target("cp")?;
         let replace = match (self.interactive, self.no_clobber, self.update) {
             (true, ..) => Replace::Ask,
             (_, true, _) => Replace::Never,
@@ -106,7 +85,7 @@ impl Cp {
             _ => Replace::Always,
         };
         session::run("cp", &self.common, async |session| {
-            let sources = session.places(&self.files).await?;
+            let sources = session.places(&self.operands.files).await?;
             let target = session.place(&target).await?;
             let mut options = options;
             if options.links == Links::Keep && sources.iter().any(Place::ends_in_slash) {

@@ -1,5 +1,8 @@
 //! Where `cp`, `mv` and `ln` put things: into a directory that is there, or under another name.
 
+use std::ffi::OsString;
+
+use clap::Args;
 use vector_client::{AttributeSet, Kind};
 
 use super::place::Place;
@@ -41,6 +44,48 @@ pub async fn pairs(
             Ok(Vec::new())
         }
         _ => Ok(sources.into_iter().map(|source| (source, target.clone())).collect()),
+    }
+}
+
+/// What all three are told: sources, and where to.
+#[derive(Args)]
+pub struct Operands {
+    /// Put everything into this directory
+    #[arg(short = 't', long, value_name = "DIRECTORY", conflicts_with = "no_target_directory")]
+    target_directory: Option<OsString>,
+    /// Put nothing into the target, but make it that
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    /// What, and at last where to: nfs://HOST[:PORT]/PATH or local
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<OsString>,
+}
+
+impl Operands {
+    /// Whether things are put into the target.
+    pub fn placement(&self) -> Into {
+        match (&self.target_directory, self.no_target_directory) {
+            (Some(_), _) => Into::Always,
+            (None, true) => Into::Never,
+            (None, false) => Into::IfDirectory,
+        }
+    }
+
+    /// Takes the target away, so that only sources are left; `None` if there is only one operand.
+    pub fn take_target(&mut self) -> Option<OsString> {
+        match self.target_directory.take() {
+            None if self.files.len() < 2 => None,
+            None => self.files.pop(),
+            target => target,
+        }
+    }
+
+    /// The same for a tool that cannot do without.
+    pub fn take_needed_target(&mut self, tool: &str) -> Result<OsString, Failure> {
+        self.take_target().ok_or_else(|| {
+            let file = quoted(self.files[0].as_encoded_bytes());
+            Failure::usage(format_args!("{tool}: missing destination file operand after {file}"))
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! `ln`: links by the hundred.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use vector_client::{AttributeSet, Kind, Step};
 
-use super::destination::{Into, pairs};
+use super::destination::{Into, Operands, pairs};
 use super::place::Place;
 use super::quote::{quoted, quoted_if_needed};
 use super::session::{self, Common, Session, errno_words, words};
@@ -32,36 +32,23 @@ pub struct Ln {
     /// Say what was made
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// Make the links in this directory
-    #[arg(short = 't', long, value_name = "DIRECTORY", conflicts_with = "no_target_directory")]
-    target_directory: Option<OsString>,
-    /// Never make the link in the target, but as it
-    #[arg(short = 'T', long)]
-    no_target_directory: bool,
     #[command(flatten)]
     common: Common,
-    /// To what, and at last where: nfs://HOST[:PORT]/PATH or local
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<OsString>,
+    #[command(flatten)]
+    operands: Operands,
 }
 
 impl Ln {
     pub fn run(mut self, _: &Context) -> Result<Outcome, Failure> {
-        let into = match (&self.target_directory, self.no_target_directory, self.no_dereference) {
-            (Some(_), ..) => Into::Always,
-            (None, true, _) => Into::Never,
-            (None, false, true) => Into::IfNoLink,
-            (None, false, false) => Into::IfDirectory,
+        let into = match self.operands.placement() {
+            Into::IfDirectory if self.no_dereference => Into::IfNoLink,
+            into => into,
         };
-        let target = match self.target_directory.take() {
-            Some(target) => target,
-            None if self.files.len() < 2 => ".".into(),
-            None => self.files.pop().unwrap_or_default(),
-        };
+        let target = self.operands.take_target().unwrap_or_else(|| ".".into());
         session::run("ln", &self.common, async |session| {
             let target = session.place(&target).await?;
             let mut sources = Vec::new();
-            for file in &self.files {
+            for file in &self.operands.files {
                 // The text of a symbolic link is no place, but has a last name like one.
                 sources.push(match self.symbolic && !file.as_bytes().starts_with(b"nfs://") {
                     true => Place { shown: file.as_bytes().to_vec(), is_local: true, ..target.clone() },

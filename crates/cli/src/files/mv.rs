@@ -1,12 +1,10 @@
 //! `mv`: renames in one request; between servers, copies and removes.
 
-use std::ffi::OsString;
-
 use clap::Args;
 use vector_client::{AttributeSet, Attributes, CopyOptions, Error, Kind, Preserve, Step};
 
 use super::cp::copy;
-use super::destination::{Into, pairs};
+use super::destination::{Operands, pairs};
 use super::mkdir::process_umask;
 use super::place::{Place, trimmed};
 use super::quote::quoted;
@@ -38,41 +36,21 @@ pub struct Mv {
     /// Say what was moved
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// Move into this directory
-    #[arg(short = 't', long, value_name = "DIRECTORY", conflicts_with = "no_target_directory")]
-    target_directory: Option<OsString>,
-    /// Never move into the target, but onto it
-    #[arg(short = 'T', long)]
-    no_target_directory: bool,
     #[command(flatten)]
     common: Common,
-    /// What, and at last where to: nfs://HOST[:PORT]/PATH or local
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<OsString>,
+    #[command(flatten)]
+    operands: Operands,
 }
 
 type Found = Result<Attributes, Error>;
 
 impl Mv {
     pub fn run(mut self, _: &Context) -> Result<Outcome, Failure> {
-        let into = match (&self.target_directory, self.no_target_directory) {
-            (Some(_), _) => Into::Always,
-            (None, true) => Into::Never,
-            (None, false) => Into::IfDirectory,
-        };
-        let target = match self.target_directory.take() {
-            Some(target) => target,
-            None if self.files.len() < 2 => {
-                let file = quoted(self.files[0].as_encoded_bytes());
-                return Err(Failure::usage(format_args!(
-                    "mv: missing destination file operand after {file}"
-                )));
-            }
-            None => self.files.pop().unwrap_or_default(),
-        };
+        let into = self.operands.placement();
+        let target = self.operands.take_needed_target("mv")?;
         let umask = process_umask();
         session::run("mv", &self.common, async |session| {
-            let sources = session.places(&self.files).await?;
+            let sources = session.places(&self.operands.files).await?;
             let target = session.place(&target).await?;
             let pairs = pairs(session, sources, target, into).await?;
             let same = |a: &(Place, Place), b: &(Place, Place)| {

@@ -7,6 +7,7 @@ use nfs4::{CompoundModeArgs, CompoundModeOk, LockType, NfsArgOp, NfsStatus, OpCo
 use super::Compound;
 use super::run::{ReplyLimit, Runner};
 use crate::failure::Failure;
+use crate::file_handle::Handle;
 
 /// What was asked for; nothing unless there is a COMPOUND_MODE.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,8 +35,8 @@ impl Compound<'_> {
         if self.is_atomic() { Failure::Status(otherwise) } else { Failure::OtherVolume }
     }
 
-    /// CLOSE in an atomic compound: the open stays as it is until the commit, so that nobody gets in between who would be in
-    /// the way if it had to be given back.
+    /// CLOSE: the open stays as it is until the commit, so that nobody gets in between who would not yet see what was written,
+    /// or be in the way if it had to be given back.
     pub fn close_at_commit(&mut self, id: &StateId, file: FileId) -> Result<(), NfsStatus> {
         let client = self.client()?;
         let id = self.server.state.lock().check_close(client, id, file)?;
@@ -45,13 +46,42 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Everything else is committed. An open that was opened again since stays.
+    /// Everything else is committed.
     pub(super) fn close_all(&mut self) {
         if !self.closing.is_empty() {
             let mut state = self.server.state.lock();
             for (client, id, file) in self.closing.drain(..) {
                 let _ = state.close(client, &id, file, &mut self.undo);
             }
+        }
+    }
+
+    /// Closes now what of this file is to be closed at the commit: it is opened again. Not so in an atomic compound.
+    pub fn close_before_open(&mut self, file: FileId) {
+        if !self.is_atomic() && self.closing.iter().any(|(.., closed)| *closed == file) {
+            let mut state = self.server.state.lock();
+            for (client, id, file) in self.closing.extract_if(.., |(.., closed)| *closed == file) {
+                let _ = state.close(client, &id, file, &mut self.undo);
+            }
+        }
+    }
+
+    /// An open that is opened again before the commit of an atomic compound stays.
+    pub fn keep_open(&mut self, id: &StateId) {
+        self.closing.retain(|(_, closed, _)| closed.other != id.other);
+    }
+
+    /// Whether others get at what was done under a lock or a reservation when the operation begins, so that it has to be committed
+    /// before: it gives that up, or depends on what was closed.
+    pub(super) fn gives_up_before(&self, operation: OpCode) -> bool {
+        match operation {
+            OpCode::OpenDowngrade | OpCode::Unlock => true,
+            OpCode::FreeStateId | OpCode::TestStateId => !self.closing.is_empty(),
+            OpCode::Access | OpCode::GetAttr | OpCode::GetFh | OpCode::SaveFh | OpCode::RestoreFh => false,
+            OpCode::PutFh | OpCode::PutPubFh | OpCode::PutRootFh => false,
+            _ => self.closing.iter().any(|(.., closed)| {
+                [self.current.handle, self.saved.handle].contains(&Some(Handle::File(*closed)))
+            }),
         }
     }
 

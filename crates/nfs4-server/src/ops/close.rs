@@ -8,15 +8,10 @@ use crate::state::Share;
 
 /// CLOSE. The state id returned means nothing (RFC 8881 §18.2.4).
 pub(crate) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
-    let client = cx.client()?;
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
     cx.delegate_later(file);
-    if cx.is_atomic() {
-        cx.close_at_commit(&id, file)?;
-    } else {
-        cx.server.state.lock().close(client, &id, file, &mut cx.undo)?;
-    }
+    cx.close_at_commit(&id, file)?;
     cx.set_state_id(StateId::INVALID);
     Ok(StateId::INVALID)
 }

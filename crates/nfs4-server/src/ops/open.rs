@@ -279,7 +279,11 @@ fn grant(
     let client = cx.client()?;
     let request = OpenRequest { client, owner: &args.owner.owner, file, share, reclaim };
     let file_system = cx.file_system(file.volume)?;
+    cx.close_before_open(file);
     let server = cx.server;
     let undo = &mut cx.undo;
-    server.with_state(|state, now| state.open(&request, || file_system.reference(file), now, undo))
+    let id =
+        server.with_state(|state, now| state.open(&request, || file_system.reference(file), now, undo))?;
+    cx.keep_open(&id);
+    Ok(id)
 }

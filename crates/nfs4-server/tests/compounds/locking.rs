@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nfs4::bits::{open_result, share_access};
+use bytes::Bytes;
+use nfs4::bits::{open_result, share_access, share_deny};
 use nfs4::{
     CbNotifyLockArgs, FileHandle, LockArgs, LockRes, LockTestArgs, LockTestRes, LockType, NfsArgOp,
-    NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, OpenHow, Outcome, StateId,
+    NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, OpenArgs, OpenHow, Outcome, StableHow, StateId,
 };
-use nfs4_client::operations::{first_lock, open, owner, put_handle};
+use nfs4_client::operations::{close, first_lock, open, owner, put_handle, unlock, write};
 use nfs4_client::{Callback, Config, OpenFile, Session};
 use nfs4_server::{Export, ExportOptions, ExportSecurity};
 use tokio::sync::mpsc;
@@ -46,6 +47,100 @@ async fn a_lock_of_one_client_is_in_the_way_of_another_until_it_is_given_up() {
     let reply = b.compound(&[put_handle(&file_b.handle), test]).await.unwrap();
     assert_eq!(reply.status, NfsStatus::Ok);
     b.lock(&file_b, owner("l"), LockType::Write, 0, u64::MAX).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_lock_is_not_given_up_before_others_can_see_what_was_written_under_it() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let (a, b) = (running.client("a").await, running.client("b").await);
+    let root = home(&a).await;
+    let (file_a, file_b) =
+        (a.create(&root, "f", 0o666).await.unwrap(), b.create(&root, "f", 0o666).await.unwrap());
+    let lock = a.lock(&file_a, owner("l"), LockType::Write, 0, 10).await.unwrap();
+    let commits = world.home.hold_visible_commits();
+    let request = [
+        put_handle(&file_a.handle),
+        write(lock, 0, StableHow::Unstable, Bytes::from_static(b"news")),
+        unlock(lock, 0, 10),
+    ];
+    let (writer, ()) = tokio::join!(outcome(&a, &request), async {
+        commits.arrival().await;
+        // LOCK does not touch the file system, so nothing holds it up.
+        assert_eq!(status(b.lock(&file_b, owner("l"), LockType::Write, 0, 10).await), NfsStatus::Denied);
+        commits.open();
+    });
+    assert_eq!(writer, (NfsStatus::Ok, 3));
+    b.lock(&file_b, owner("l"), LockType::Write, 0, 10).await.unwrap();
+    assert_eq!(b.read(&file_b, 0, 10).await.unwrap().data.into_bytes(), "news");
+    running.stop().await;
+}
+
+/// OPEN for reading and writing.
+fn open_denying(name: &str, who: &'static str, share_deny: u32) -> NfsArgOp {
+    match open(name, share_access::BOTH | share_access::WANT_NO_DELEG, OpenHow::NoCreate, owner(who)) {
+        NfsArgOp::Open(args) => NfsArgOp::Open(OpenArgs { share_deny, ..args }),
+        other => panic!("{other:?} is no OPEN"),
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_is_not_given_up_before_others_can_see_what_was_written_under_it() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let (a, b) = (running.client("a").await, running.client("b").await);
+    let root = home(&a).await;
+    let file = a.create(&root, "f", 0o666).await.unwrap();
+    a.close(&file).await.unwrap();
+    let commits = world.home.hold_visible_commits();
+    let request = [
+        put_handle(&root),
+        open_denying("f", "o", share_deny::BOTH),
+        write(StateId::CURRENT, 0, StableHow::Unstable, Bytes::from_static(b"news")),
+        close(StateId::CURRENT),
+    ];
+    let others = [put_handle(&root), open_denying("f", "o", share_deny::NONE)];
+    let (writer, ()) = tokio::join!(outcome(&a, &request), async {
+        commits.arrival().await;
+        assert_eq!(outcome(&b, &others).await.0, NfsStatus::ShareDenied);
+        commits.open();
+    });
+    assert_eq!(writer, (NfsStatus::Ok, 4));
+    assert_eq!(outcome(&b, &others).await, (NfsStatus::Ok, 2));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_compound_has_closed_is_in_nobodys_way_behind_that_and_of_no_use() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let a = running.client("a").await;
+    let root = home(&a).await;
+    let file = a.create(&root, "f", 0o666).await.unwrap();
+    a.lock(&file, owner("l"), LockType::Write, 0, 10).await.unwrap();
+    let data = || Bytes::from_static(b"news");
+    let request = [
+        put_handle(&root),
+        open_denying("f", "two", share_deny::NONE),
+        NfsArgOp::SaveFh,
+        put_handle(&file.handle),
+        close(file.state_id),
+        NfsArgOp::RestoreFh,
+        first_lock(StateId::CURRENT, owner("m"), LockType::Write, 0, 10),
+        put_handle(&root),
+        open_denying("f", "two", share_deny::NONE),
+        close(StateId::CURRENT),
+        put_handle(&root),
+        open_denying("f", "three", share_deny::BOTH),
+        close(StateId::CURRENT),
+        write(StateId::ANONYMOUS, 0, StableHow::Unstable, data()),
+    ];
+    assert_eq!(outcome(&a, &request).await, (NfsStatus::Ok, request.len()));
+    let file = a.create(&root, "g", 0o666).await.unwrap();
+    let after = write(file.state_id, 0, StableHow::Unstable, data());
+    let closed = [put_handle(&file.handle), close(file.state_id), after];
+    assert_eq!(outcome(&a, &closed).await, (NfsStatus::BadStateId, 3));
     running.stop().await;
 }
 
