@@ -1,7 +1,7 @@
 # `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
 # What they install is said by scripts/setup before it is done; an ordinary user needs sudo for Debian packages.
 
-.PHONY: run test unit system foreign guest lint bench conformance soak setup
+.PHONY: run test unit system foreign guest lint bench conformance soak setup install-libkurma
 .NOTPARALLEL:
 
 # The shell that scripts/setup may just have given a Rust toolchain.
@@ -60,6 +60,13 @@ conformance:
 soak:
 	@scripts/setup build test guest
 	tests/soak
+
+# The library for C with its header, pkg-config file and manual page.
+PREFIX ?= /usr/local
+install-libkurma:
+	@scripts/setup build
+	$(CARGO) build --locked --release -p libkurma
+	crates/libkurma/install $(PREFIX) target/release
 
 setup:
 	@scripts/setup build test foreign guest lint bench

@@ -252,14 +252,14 @@ impl NewAttributes {
         };
         // SAFETY: of the caller.
         let owner = |bit, id, name| is_set(bit).then(|| unsafe { owner(id, name) }).transpose();
-        let mut new = vector_client::NewAttributes::default();
-        new.mode = is_set(KURMA_MODE).then_some(self.mode);
-        new.owner = owner(KURMA_OWNER, self.uid, self.owner_name)?;
-        new.group = owner(KURMA_GROUP, self.gid, self.group_name)?;
-        new.size = is_set(KURMA_SIZE).then_some(self.size);
-        new.accessed = time(KURMA_ACCESSED, self.accessed)?;
-        new.modified = time(KURMA_MODIFIED, self.modified)?;
-        Ok(new)
+        Ok(vector_client::NewAttributes {
+            mode: is_set(KURMA_MODE).then_some(self.mode),
+            owner: owner(KURMA_OWNER, self.uid, self.owner_name)?,
+            group: owner(KURMA_GROUP, self.gid, self.group_name)?,
+            size: is_set(KURMA_SIZE).then_some(self.size),
+            accessed: time(KURMA_ACCESSED, self.accessed)?,
+            modified: time(KURMA_MODIFIED, self.modified)?,
+        })
     }
 }
 

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn everything_is_back_before_the_lender_goes() {
         let client = Client::local("/tmp").unwrap();
-        let memory = vec![7_u8; 100];
+        let memory = [7_u8; 100];
         let lender = Lender::new(&client);
         // SAFETY: `memory` outlives the lender.
         let lent = unsafe { lender.lend(memory.as_ptr(), memory.len(), "memory") }.unwrap();

@@ -250,6 +250,7 @@ pub unsafe extern "C" fn kurma_rm_recursive(
 /// get of the permission bits of their originals. Goes on after what cannot be copied; `status`, `index` and the message
 /// are of the first such object, `done` counts those that were copied, and `each` (or NULL) is told of each.
 #[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // each is one thing in C, too
 pub unsafe extern "C" fn kurma_cp_recursive(
     from: *const Client,
     copies: *const Pair,
