@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from . import _url
 from ._errors import of_tree
@@ -67,7 +67,7 @@ class Core:
         """Does all of the steps, also those after one that fails: the result of each, or its exception."""
         return await self._wait(self._session.execute_each(steps))
 
-    async def vread(self, reads: Iterable[Read | PathLike | tuple]) -> list[Any]:
+    async def vread(self, reads: Iterable[Read | PathLike | tuple[Any, ...]]) -> list[Any]:
         """Reads extents of files: of each its bytes, or how many were put into the buffer that it names.
 
         An element is a `Read`, a tuple of its arguments, or a file, which is read to its end. Fewer bytes than wanted come
@@ -75,7 +75,7 @@ class Core:
         """
         return await self.execute([_step(Read, read) for read in reads])
 
-    async def vwrite(self, writes: Iterable[Write | tuple]) -> list[int]:
+    async def vwrite(self, writes: Iterable[Write | tuple[Any, ...]]) -> list[int]:
         """Writes extents of files; how many bytes each. An element is a `Write`, or a tuple of its arguments."""
         return await self.execute([_step(Write, write) for write in writes])
 
@@ -107,12 +107,12 @@ class Core:
         """Sets attributes of objects; of what a symbolic link leads to, unless it says `follow=False`."""
         await self.execute(changes)
 
-    async def vcopy(self, copies: Iterable[Copy | tuple], to: Core | None = None) -> list[int]:
+    async def vcopy(self, copies: Iterable[Copy | tuple[Any, ...]], to: Core | None = None) -> list[int]:
         """Copies through memory to another client, or the same one; how many bytes each."""
         session = (to or self)._session
         return await self._wait(self._session.vcopy([_step(Copy, copy) for copy in copies], session))
 
-    async def vsscopy(self, copies: Iterable[Copy | tuple]) -> list[int]:
+    async def vsscopy(self, copies: Iterable[Copy | tuple[Any, ...]]) -> list[int]:
         """Copies within the server, without the data passing the client; how many bytes each."""
         return await self.execute([_step(Copy, copy) for copy in copies])
 

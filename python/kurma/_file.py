@@ -15,7 +15,7 @@ class KurmaFile(AbstractBufferedFile):
     """A file that is read ahead, or written in blocks. What is wrong with opening it is said at once."""
 
     def __init__(self, fs: Any, path: str, mode: str = "rb", **kwargs: Any) -> None:
-        self._descriptor = None
+        self._descriptor: Any = None
         super().__init__(fs, path, mode, **kwargs)
         if mode == "rb":
             return
@@ -68,6 +68,8 @@ class KurmaFile(AbstractBufferedFile):
 class KurmaTransaction(Transaction):
     """Files that get their names together: at one instant, where the server can do that."""
 
+    fs: Any
+
     def complete(self, commit: bool = True) -> None:
         files = list(self.files)
         self.files.clear()
@@ -88,4 +90,3 @@ class KurmaTransaction(Transaction):
         finally:
             self.fs._intrans = False
             self.fs._transaction = None
-            self.fs = None

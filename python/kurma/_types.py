@@ -6,7 +6,8 @@ import enum
 import os
 from typing import NamedTuple, Union
 
-from ._native import Descriptor, Handle, Target
+from ._errors import Error
+from ._native import Descriptor, Entry, Handle, Target
 
 #: The offset that stands for the end of the file, wherever that is when the data is written.
 APPEND = 2**64 - 1
@@ -59,9 +60,9 @@ class Found:
 
     __slots__ = ("directory", "entries", "error", "last")
 
-    def __init__(self, directory, entries, last):
+    def __init__(self, directory: str, entries: list[Entry] | Error, last: bool) -> None:
         self.directory = directory
-        self.error = entries if isinstance(entries, OSError) else None
-        self.entries = [] if self.error else entries
+        self.entries: list[Entry] = entries if isinstance(entries, list) else []
+        self.error: Error | None = None if isinstance(entries, list) else entries
         #: Whether this is all there is to come of this directory.
         self.last = last

@@ -43,7 +43,7 @@ _OPTIONS = (
     "uid", "gid", "groups", "tls", "minor_versions", "connections", "slots", "message_bytes", "transfer",
     "timeout", "connect_timeout", "patience", "extensions",
 )  # fmt: skip
-_TYPES = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.SYMBOLIC_LINK: "link"}
+_TYPES: dict[Kind | None, str] = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.SYMBOLIC_LINK: "link"}
 
 
 class KurmaFileSystem(AsyncFileSystem):
@@ -79,7 +79,7 @@ class KurmaFileSystem(AsyncFileSystem):
         super().__init__(host=host, port=port, root=root, batch_size=batch_size or FILES, **kwargs)
         if (host is None) == (root is None):
             raise ValueError("give a server (kurma://HOST[:PORT]/PATH) or a root directory")
-        self.host, self.port, self.root = host, int(port or PORT), root
+        self.host, self.port, self.root = host, int(port or PORT), os.fspath(root or "")
         self.mode, self.auto_mkdir = mode, auto_mkdir
         self._session: Session | None = None
         self._connecting = threading.Lock()
@@ -90,8 +90,8 @@ class KurmaFileSystem(AsyncFileSystem):
     def _connect(self) -> Session:
         with self._connecting:
             if self._session is None:
-                if self.root is not None:
-                    self._session = Session.local(os.fspath(self.root))
+                if self.host is None:
+                    self._session = Session.local(self.root)
                 else:
                     self._session = Session.connect(self.host, self.port, b"", self._options).wait()
                 weakref.finalize(self, _goodbye, self._session)
