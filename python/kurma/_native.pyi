@@ -8,7 +8,11 @@ from typing_extensions import Buffer, disjoint_base
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes] | Descriptor | Handle | Target
 
-__all__: list[str]
+__all__ = [
+    "Attributes", "Close", "Commit", "Copy", "Descriptor", "Entry", "GetAttributes", "Handle", "HardLink",
+    "Kind", "MakeDirectory", "MakeSymbolicLink", "Open", "Pending", "Read", "ReadLink", "Remove", "Rename",
+    "Session", "SetAttributes", "Step", "Target", "Walk", "Write", "end",
+]
 
 def end() -> None: ...
 @final

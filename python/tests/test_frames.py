@@ -1,10 +1,11 @@
 """What people use it for: pandas, pyarrow and dask, by URL."""
 
+import dask
+import fsspec
+import pandas
 import pytest
-
-pandas = pytest.importorskip("pandas")
-dataframe = pytest.importorskip("dask.dataframe")
-dataset = pytest.importorskip("pyarrow.dataset")
+from dask import dataframe
+from pyarrow import dataset
 
 OPTIONS = {"uid": 0, "gid": 0}
 
@@ -30,8 +31,6 @@ def test_pandas_reads_what_it_wrote(url, frame):
 
 
 def test_pyarrow_reads_a_partitioned_directory(url, frame):
-    import fsspec
-
     frame.to_parquet(f"{url}/parts", partition_cols=["part"], storage_options=OPTIONS)
     fs, path = fsspec.url_to_fs(f"{url}/parts", **OPTIONS)
     parts = dataset.dataset(path, filesystem=fs, format="parquet", partitioning="hive")
@@ -44,8 +43,6 @@ def test_pyarrow_reads_a_partitioned_directory(url, frame):
 
 @pytest.mark.parametrize("scheduler", ["threads", "processes"])
 def test_dask_reads_many_files(url, frame, scheduler):
-    import dask
-
     with dask.config.set(scheduler=scheduler, num_workers=2):
         frames = dataframe.from_pandas(frame, npartitions=5)
         frames.to_csv(f"{url}/csv/part-*.csv", index=False, storage_options=OPTIONS)
