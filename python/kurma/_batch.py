@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from ._native import Session, Step
@@ -47,3 +49,25 @@ class Batch:
                 future.set_exception(result)
             else:
                 future.set_result(result)
+
+
+class Budget:
+    """How many bytes the tasks of one event loop may hold in memory together."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._freed = asyncio.Condition()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, amount: int) -> AsyncIterator[None]:
+        """Waits until there is room for as much; if it is more than all, until it is the only one."""
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._held == 0 or self._held + amount <= self._limit)
+            self._held += amount
+        try:
+            yield
+        finally:
+            async with self._freed:
+                self._held -= amount
+                self._freed.notify_all()

@@ -36,14 +36,18 @@ def _iterate(generator: Any) -> Any:
         _run(generator.aclose())
 
 
+def _meant(argument: Any) -> Any:
+    """Another client is what it is made of."""
+    return argument._core if isinstance(argument, Client) else argument
+
+
 def _call(method: Any) -> Any:
     finish = _iterate if inspect.isasyncgenfunction(method) else _run
 
     @functools.wraps(method)
     def call(self: Client, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(kwargs.get("to"), Client):
-            kwargs["to"] = kwargs["to"]._core
-        return finish(method(self._core, *args, **kwargs))
+        named = {name: _meant(argument) for name, argument in kwargs.items()}
+        return finish(method(self._core, *map(_meant, args), **named))
 
     return call
 

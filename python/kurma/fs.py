@@ -8,7 +8,9 @@ The path is that of the server, from its root. What fsspec does with many files 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import errno
 import os
 import threading
 import weakref
@@ -20,7 +22,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import infer_storage_options, stringify_path
 
 from . import aio
-from ._batch import Batch
+from ._batch import Batch, Budget
 from ._errors import Error
 from ._file import KurmaFile, KurmaTransaction
 from ._native import Attributes, Copy, GetAttributes, Kind, Read, Remove, Session, SetAttributes, Write
@@ -34,6 +36,8 @@ T = TypeVar("T")
 PIECE = 8 << 20
 #: Bytes from which on a file has a vector of its own.
 LARGE = 1 << 20
+#: Bytes that `get` and `put` hold in memory at once.
+HELD = 64 << 20
 #: Files that are worked on at once.
 FILES = 1024
 
@@ -84,6 +88,7 @@ class KurmaFileSystem(AsyncFileSystem):
         self._session: Session | None = None
         self._connecting = threading.Lock()
         self._batches: weakref.WeakKeyDictionary[Any, Batch] = weakref.WeakKeyDictionary()
+        self._budgets: weakref.WeakKeyDictionary[Any, Budget] = weakref.WeakKeyDictionary()
 
     # -------------------------------------------------------- the connection
 
@@ -115,6 +120,13 @@ class KurmaFileSystem(AsyncFileSystem):
         if batch is None:
             batch = self._batches[loop] = Batch(client._session)
         return await batch.do(step)
+
+    def _hold(self, amount: int) -> contextlib.AbstractAsyncContextManager[None]:
+        loop = asyncio.get_running_loop()
+        budget = self._budgets.get(loop)
+        if budget is None:
+            budget = self._budgets[loop] = Budget(HELD)
+        return budget.hold(min(amount, PIECE))
 
     # ------------------------------------------------------------------ names
 
@@ -300,21 +312,15 @@ class KurmaFileSystem(AsyncFileSystem):
             os.makedirs(lpath, exist_ok=True)
             return
         callback.set_size(attributes.size)
-        offset, is_all = 0, False
-        if hasattr(lpath, "write"):
-            outfile, ours = lpath, False
-        else:
-            outfile, ours = open(lpath, "wb"), True
-        try:
-            while not is_all:
-                wanted = min(PIECE, max(attributes.size - offset, 0) + 1)
-                data, is_all = await self._read(rpath, offset, wanted)
-                outfile.write(data)
-                offset += len(data)
-                callback.relative_update(len(data))
-        finally:
-            if ours:
-                outfile.close()
+        async with self._hold(attributes.size + 1):
+            with contextlib.nullcontext(lpath) if hasattr(lpath, "write") else open(lpath, "wb") as file:
+                offset, is_all = 0, False
+                while not is_all:
+                    wanted = min(PIECE, max(attributes.size - offset, 0) + 1)
+                    data, is_all = await self._read(rpath, offset, wanted)
+                    file.write(data)
+                    offset += len(data)
+                    callback.relative_update(len(data))
 
     async def _put_file(
         self, lpath: Any, rpath: str, mode: str = "overwrite", callback: Any = DEFAULT_CALLBACK, **kwargs: Any
@@ -323,16 +329,18 @@ class KurmaFileSystem(AsyncFileSystem):
         if os.path.isdir(lpath):
             await self._makedirs(rpath, exist_ok=True)
             return
-        with open(lpath, "rb") as file:
-            callback.set_size(os.fstat(file.fileno()).st_size)
-            data, offset = file.read(PIECE), 0
-            await self._pipe_file(rpath, data, mode=mode)
-            while data:
-                callback.relative_update(len(data))
-                offset += len(data)
-                data = file.read(PIECE)
-                if data:
-                    await self._write(rpath, data, offset)
+        size = os.path.getsize(lpath)
+        callback.set_size(size)
+        async with self._hold(size):
+            with open(lpath, "rb") as file:
+                data, offset = file.read(PIECE), 0
+                await self._pipe_file(rpath, data, mode=mode)
+                while data:
+                    callback.relative_update(len(data))
+                    offset += len(data)
+                    data = file.read(PIECE)
+                    if data:
+                        await self._write(rpath, data, offset)
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         source, destination = self._strip_protocol(path1), self._strip_protocol(path2)
@@ -353,8 +361,8 @@ class KurmaFileSystem(AsyncFileSystem):
         try:
             await self._do(copy)
         except Error as error:
-            # A server that cannot copy by itself.
-            if error.errno != 95:
+            # A server that cannot copy, or not between two of its file systems.
+            if error.errno not in (errno.EIO, errno.EOPNOTSUPP, errno.EXDEV):
                 raise
             await (await self._client()).vcopy([copy])
 

@@ -1,8 +1,8 @@
 //! The threads of this process that wait for the network, and the one that tells Python of it.
 
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
@@ -22,9 +22,6 @@ const THREADS: usize = 2;
 /// The one of this process. After a fork the threads are gone, and the child makes another one.
 static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
 
-/// Held by whoever calls Python from a thread of ours; `true` once Python must not be called any more.
-static ENDED: LazyLock<Arc<Mutex<bool>>> = LazyLock::new(Arc::default);
-
 /// Threads, and where the calls are left that they make in Python.
 pub struct Engine {
     process: u32,
@@ -32,6 +29,8 @@ pub struct Engine {
     runtime: ManuallyDrop<Runtime>,
     clock: Arc<dyn Clock>,
     calls: Sender<Py<PyAny>>,
+    /// Held by the thread that calls Python; `true` once Python must not be called any more.
+    ended: Arc<Mutex<bool>>,
 }
 
 impl Engine {
@@ -55,9 +54,11 @@ impl Engine {
         let runtime =
             Builder::new_multi_thread().worker_threads(THREADS).thread_name("kurma").enable_all().build()?;
         let (calls, receiver) = channel();
-        thread::Builder::new().name("kurma-python".into()).spawn(move || call_all(&receiver))?;
-        let clock = Environment::real().clock;
-        Ok(Engine { process: std::process::id(), runtime: ManuallyDrop::new(runtime), clock, calls })
+        let ended = Arc::new(Mutex::new(false));
+        let own = ended.clone();
+        thread::Builder::new().name("kurma-python".into()).spawn(move || call_all(&receiver, &own))?;
+        let (runtime, clock) = (ManuallyDrop::new(runtime), Environment::real().clock);
+        Ok(Engine { process: std::process::id(), runtime, clock, calls, ended })
     }
 
     /// Whether its threads are here: not so after a fork.
@@ -105,9 +106,9 @@ impl Engine {
     }
 }
 
-fn call_all(calls: &Receiver<Py<PyAny>>) {
+fn call_all(calls: &Receiver<Py<PyAny>>, ended: &Mutex<bool>) {
     while let Ok(first) = calls.recv() {
-        let ended = ENDED.lock();
+        let ended = ended.lock();
         if *ended {
             // Nothing of the interpreter may be touched, and nobody will miss it.
             std::mem::forget(first);
@@ -125,5 +126,8 @@ fn call_all(calls: &Receiver<Py<PyAny>>) {
 /// The interpreter ends: from now on no thread of ours calls it.
 #[pyfunction]
 pub fn end(py: Python<'_>) {
-    py.detach(|| *ENDED.lock() = true);
+    let engine = ENGINE.lock().clone();
+    if let Some(engine) = engine.filter(|engine| engine.is_of_this_process()) {
+        py.detach(|| *engine.ended.lock() = true);
+    }
 }

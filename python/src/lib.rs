@@ -1,8 +1,8 @@
 //! The vectorized client for Python: the module `kurma._native`, which the Python sources in `kurma/` are written on.
 //!
-//! It knows nothing of blocking or asyncio. Every call gives a [`Pending`]: work that is not begun. `wait` does it
+//! It knows nothing of blocking or asyncio. Every call gives a `Pending`: work that is not begun. `wait` does it
 //! on the calling thread, without the interpreter's lock, and returns its result; `then` leaves it to the threads of the
-//! [`Engine`](engine::Engine) and has a function called when the result can be fetched.
+//! engine and has a function called when the result can be fetched.
 //!
 //! * What is written is taken from `bytes` objects as it is; from other buffers it is copied when the step is made.
 //!   What is read is copied once, into a `bytes` object or the caller's buffer.
@@ -24,8 +24,6 @@ mod tree;
 mod walk;
 
 use pyo3::prelude::*;
-
-pub use pending::Pending;
 
 /// What the Python sources use.
 #[pymodule]

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 use vector_client::{Data, Done, Error, Failure, VectorResult};
 
 use crate::attributes::Attributes;
-use crate::error::{self, Place};
+use crate::error::Told;
 use crate::step::Into;
 use crate::target::{self, Descriptor};
 
@@ -19,8 +19,7 @@ pub fn vector(py: Python<'_>, result: VectorResult<Done>, into: Vec<Into>) -> Py
         Err(Failure { done, error, unknown }) => {
             let index = done.len();
             let results = all(py, done, into)?;
-            let place = Place { index: Some(index), unknown };
-            Err(error::raised(py, error::exception(py, &error, results, &place)))
+            Err(Told::new(&error, Some(index), unknown).raised(py, results))
         }
     }
 }
@@ -29,10 +28,7 @@ pub fn vector(py: Python<'_>, result: VectorResult<Done>, into: Vec<Into>) -> Py
 pub fn each(py: Python<'_>, results: Vec<Result<Done, Error>>, into: Vec<Into>) -> PyResult<Py<PyAny>> {
     let one = |(index, (result, into))| match result {
         Ok(done) => value(py, done, into),
-        Err(error) => {
-            let place = Place { index: Some(index), unknown: 0 };
-            error::exception(py, &error, Vec::new(), &place)
-        }
+        Err(error) => Told::new(&error, Some(index), 0).exception(py, Vec::new()),
     };
     let list: PyResult<Vec<_>> = results.into_iter().zip(into).enumerate().map(one).collect();
     list?.into_py_any(py)

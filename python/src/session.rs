@@ -183,7 +183,7 @@ impl Session {
         Ok(self.pending(async move {
             let mut report = Report::default();
             let result = client.rm_recursive(targets, |removal| report.removed(&removal)).await;
-            single(result, |py, _| report.finish().into_py_any(py))
+            single(result, |py, _| report.finish(py))
         }))
     }
 
@@ -203,7 +203,7 @@ impl Session {
         Ok(self.pending(async move {
             let mut watch = Watch { replace, ..Watch::default() };
             let result = client.cp_recursive(copies, &to, &options, &mut watch).await;
-            single(result, |py, _| watch.report.finish().into_py_any(py))
+            single(result, |py, _| watch.report.finish(py))
         }))
     }
 

@@ -1,13 +1,12 @@
 //! Trees: what is told of each object of them.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vector_client::{
-    CopyAct, CopyItem, CopyOptions, CopyWatch, Error, Links, Make, Preserve, Removal, Target,
-};
+use vector_client::{CopyAct, CopyItem, CopyOptions, CopyWatch, Error, Links, Make, Preserve, Removal};
 
-use crate::error::{self, Place};
+use crate::error::Told;
 
 /// Errors that are kept, so that memory does not grow with a tree of which nothing can be done.
 const KEPT: usize = 1000;
@@ -17,16 +16,14 @@ const KEPT: usize = 1000;
 pub struct Report {
     done: u64,
     failed: u64,
-    errors: Vec<Py<PyAny>>,
+    errors: Vec<Told>,
 }
 
 impl Report {
-    fn fail(&mut self, make: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) {
+    fn fail(&mut self, make: impl FnOnce() -> Told) {
         self.failed += 1;
-        if self.errors.len() < KEPT
-            && let Some(Ok(exception)) = Python::try_attach(make)
-        {
-            self.errors.push(exception);
+        if self.errors.len() < KEPT {
+            self.errors.push(make());
         }
     }
 
@@ -34,16 +31,15 @@ impl Report {
     pub fn removed(&mut self, removal: &Removal<'_>) {
         match removal.result {
             Ok(()) => self.done += 1,
-            Err(error) => {
-                let place = Place { index: Some(removal.argument), unknown: 0 };
-                self.fail(|py| error::exception(py, error, Vec::new(), &place));
-            }
+            Err(error) => self.fail(|| Told::new(error, Some(removal.argument), 0)),
         }
     }
 
     /// How many objects were done, how many were not, and why.
-    pub fn finish(self) -> (u64, u64, Vec<Py<PyAny>>) {
-        (self.done, self.failed, self.errors)
+    pub fn finish(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let errors: PyResult<Vec<_>> =
+            self.errors.into_iter().map(|error| error.exception(py, Vec::new())).collect();
+        (self.done, self.failed, errors?).into_py_any(py)
     }
 }
 
@@ -65,27 +61,7 @@ impl CopyWatch for Watch {
     }
 
     fn failed(&mut self, item: &CopyItem, act: &CopyAct, error: Option<&Error>) {
-        let index = item.argument;
-        self.report.fail(|py| match error {
-            Some(error) => error::exception(py, error, Vec::new(), &Place { index: Some(index), unknown: 0 }),
-            None => {
-                let (errno, what, target): (i32, &str, &Target) = match act {
-                    CopyAct::OmitDirectory => (21, "a directory, and recursive is not wanted", &item.source),
-                    CopyAct::SameFile => (22, "the copy would be the same file", &item.destination),
-                    CopyAct::IntoItself => {
-                        (22, "a directory cannot be copied into itself", &item.destination)
-                    }
-                    CopyAct::Cycle => (40, "a link to a directory that it is in", &item.source),
-                    CopyAct::OverDirectory => {
-                        (21, "a directory is not replaced by something else", &item.destination)
-                    }
-                    CopyAct::OverFile => (20, "not a directory, and not replaced by one", &item.destination),
-                    CopyAct::MakeSpecial => (95, "neither a file nor a directory nor a link", &item.source),
-                    _ => (5, "not copied", &item.source),
-                };
-                error::told(py, errno, what, target, index)
-            }
-        });
+        self.report.fail(|| Told::of_copy(item, act, error));
     }
 }
 

@@ -11,7 +11,7 @@ use vector_client::{AttributeSet, Client, Found};
 
 use crate::attributes::Attributes;
 use crate::engine::Engine;
-use crate::error::{self, Place};
+use crate::error::Told;
 use crate::pending::{Finish, Pending};
 use crate::target;
 
@@ -128,7 +128,7 @@ fn page(py: Python<'_>, found: Found) -> PyResult<Py<PyAny>> {
             let list: PyResult<Vec<_>> = entries.into_iter().map(entry).collect();
             list?.into_py_any(py)?
         }
-        Err(error) => error::exception(py, &error, Vec::new(), &Place::default())?,
+        Err(error) => Told::new(&error, None, 0).exception(py, Vec::new())?,
     };
     (target::shown(py, &directory)?, entries, found.last).into_py_any(py)
 }

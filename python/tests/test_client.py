@@ -37,6 +37,8 @@ def test_wrong_options_are_refused():
         kurma.Client.connect("nfs://127.0.0.1", colour="red")
     with pytest.raises(ValueError):
         kurma.Client.connect("nfs://127.0.0.1", timeout=-1)
+    with pytest.raises(ValueError, match="tls"):
+        kurma.Client.connect("nfs://127.0.0.1", tls=b"no certificate")
 
 
 def test_requests_are_made_as_whom_the_options_say(nfs_place):

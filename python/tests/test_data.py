@@ -134,7 +134,7 @@ def test_a_copy_through_memory_goes_to_any_client(world, client, tmp_path_factor
     other = tmp_path_factory.mktemp("other")
     there = kurma.Client.local(other) if world.face == "blocking" else kurma.aio.Client.local(other)
     client.write_files({f"f{n}": b"x" * n for n in range(20)})
-    copied = client.vcopy([(f"f{n}", f"c{n}") for n in range(20)], to=there)
+    copied = client.vcopy([(f"f{n}", f"c{n}") for n in range(20)], there)
     assert copied == list(range(20))
     assert [(other / f"c{n}").read_bytes() for n in range(20)] == [b"x" * n for n in range(20)]
     client.vcopy([("f9", "here")])

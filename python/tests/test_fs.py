@@ -214,8 +214,45 @@ def test_it_is_asynchronous_too(here, back_end, place, server):
     asyncio.run(main())
 
 
+def test_what_a_server_cannot_copy_goes_through_memory(nfs_place, server):
+    # NFSv4.1 has no COPY.
+    place = Place("nfs", nfs_place, server)
+    old = KurmaFileSystem(**{**place.fs.storage_options, "minor_versions": [1], "skip_instance_cache": True})
+    old.pipe(place / "a", b"content")
+    old.cp(place / "a", place / "b")
+    assert old.cat(place / "b") == b"content"
+
+
 def test_a_server_that_is_not_there_is_an_error_and_not_the_end(here):
     fs = KurmaFileSystem(host="127.0.0.1", port=1, patience=0.2, connect_timeout=0.1, skip_instance_cache=True)
     for _ in range(2):
         with pytest.raises(kurma.Error):
             fs.ls("/")
+
+
+def test_files_that_are_put_and_got_at_once_take_little_memory(here, tmp_path, monkeypatch):
+    from kurma import fs
+
+    # Two pieces fit, and one that is larger than all is alone.
+    monkeypatch.setattr(fs, "HELD", 25_000)
+    sizes = [10_000] * 10 + [40_000, 0]
+    for n, size in enumerate(sizes):
+        (tmp_path / f"{n}").write_bytes(bytes([n]) * size)
+    held, most = 0, []
+    pipe = here.fs._pipe_file
+
+    async def watched(path, value, **kwargs):
+        nonlocal held
+        held += len(value)
+        most.append(held)
+        try:
+            await pipe(path, value, **kwargs)
+        finally:
+            held -= len(value)
+
+    monkeypatch.setattr(here.fs, "_pipe_file", watched)
+    names = range(len(sizes))
+    here.fs.put([str(tmp_path / f"{n}") for n in names], [here / f"{n}" for n in names])
+    assert (max(most), sorted(most)[-2]) == (40_000, 20_000)
+    here.fs.get([here / f"{n}" for n in names], [str(tmp_path / f"back-{n}") for n in names])
+    assert [(tmp_path / f"back-{n}").read_bytes() for n in names] == [bytes([n]) * sizes[n] for n in names]
