@@ -74,7 +74,10 @@ impl Outcome {
     pub(crate) fn of_failure<T>(failure: &Failure<T>) -> Outcome {
         let index = failure.index();
         let outcome = Outcome::failure(failure.error.errno(), &failure.to_string());
-        Outcome { done: index, index, unknown: failure.unknown, ..outcome }
+        // A lost answer is never told as a failure that is known, whatever it was the answer to.
+        let lost = matches!(failure.error, Error::Connection(ClientError::Unknown));
+        let unknown = failure.unknown.max(usize::from(lost));
+        Outcome { done: index, index, unknown, ..outcome }
     }
 
     /// Of a transaction of so many steps.
@@ -183,8 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_to_a_single_call_is_said() {
+    fn a_lost_answer_is_said() {
         assert_eq!(Outcome::of(&Error::Connection(ClientError::Unknown)).unknown, 1);
         assert_eq!(Outcome::of(&Error::Connection(ClientError::Closed)).unknown, 0);
+        for (error, unknown) in [(ClientError::Unknown, 1), (ClientError::Closed, 0)] {
+            let failure = Failure::<()> { done: vec![(), ()], error: error.into(), unknown: 0 };
+            let outcome = Outcome::of_failure(&failure);
+            assert_eq!((outcome.done, outcome.index, outcome.unknown), (2, 2, unknown));
+        }
     }
 }

@@ -35,6 +35,12 @@ macro_rules! cases {
                 "a_lost_answer_is_told_as_unknown_and_nothing_is_repeated",
                 "what_was_left_by_a_lost_answer_was_done_once",
                 "connections_are_protected_by_tls",
+                "nothing_leads_out_of_the_root",
+                "new_files_have_exactly_the_permission_bits_that_were_asked_for",
+                "what_is_no_regular_file_is_neither_read_nor_waited_for",
+                "a_tree_deeper_than_the_longest_path_can_be_made_listed_and_removed",
+                "holes_stay_holes_in_a_copy",
+                "random_vectors_do_the_same_everywhere",
             ]);
             known.sort_unstable();
             let listed = run(&mut Command::new(&*SUITE));
@@ -54,6 +60,8 @@ cases! {
     large_files_are_whole
     appended_records_of_many_clients_are_all_there
     appending_goes_on_where_the_last_append_ended
+    a_read_may_ask_for_more_than_any_file_has
+    no_message_is_longer_than_was_asked_for
     a_copy_within_the_server_sends_no_data
     many_whole_files_are_copied_in_one_round_trip
     what_follows_a_long_copy_waits_for_all_of_it
@@ -63,6 +71,7 @@ cases! {
     what_was_opened_before_a_failure_stays_open
     an_open_that_makes_no_sense_is_refused_and_changes_nothing
     files_are_opened_in_one_way_by_their_paths
+    an_open_that_a_failed_vector_left_behind_is_closed
     a_tree_is_made_in_one_round_trip
     a_hundred_links_are_made_and_read_in_one_round_trip_each
     a_hundred_files_are_renamed_across_directories_in_one_round_trip
@@ -75,6 +84,7 @@ cases! {
     links_lead_on_wherever_they_are_in_a_path
     a_link_itself_is_what_is_removed_and_renamed
     links_that_lead_nowhere_or_round_and_round_are_errors
+    a_link_is_followed_before_what_comes_after_is_done
     a_posix_program_runs_after_renaming_calls
     calls_fail_as_posix_says
     readers_of_one_descriptor_never_get_the_same_bytes
@@ -91,6 +101,9 @@ cases! {
     files_stay_where_they_are_kept
     a_tree_of_links_leads_to_the_original
     a_tree_is_removed_children_first_and_links_are_not_followed
+    a_directory_is_not_copied_into_itself_without_end
+    a_copy_over_a_link_to_its_original_replaces_the_link
+    a_directory_of_many_pages_is_removed_whole
     steps_of_all_kinds_are_done_at_once_in_one_round_trip
     wherever_a_step_fails_nothing_is_done
     what_is_too_much_is_refused_before_anything_is_sent
@@ -108,4 +121,24 @@ fn a_server_that_takes_few_operations_at_once_gives_the_same_results() {
         let world = World::nfs(Limits { operations, ..Limits::default() });
         check("a_server_that_takes_few_operations_at_once_gives_the_same_results", &world);
     }
+}
+
+#[test]
+fn what_only_files_of_this_machine_have() {
+    for case in [
+        "nothing_leads_out_of_the_root",
+        "new_files_have_exactly_the_permission_bits_that_were_asked_for",
+        "what_is_no_regular_file_is_neither_read_nor_waited_for",
+        "a_tree_deeper_than_the_longest_path_can_be_made_listed_and_removed",
+        "holes_stay_holes_in_a_copy",
+    ] {
+        check(case, &World::local());
+    }
+}
+
+#[test]
+fn random_vectors_do_the_same_everywhere() {
+    let (nfs, local) = (World::nfs(Limits::default()), World::local());
+    let place = format!("{} {}", nfs.arguments()[1], local.arguments()[1]);
+    run(Command::new(&*SUITE).args(["random_vectors_do_the_same_everywhere", "both", &place]));
 }

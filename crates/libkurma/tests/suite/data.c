@@ -135,6 +135,37 @@ static void appending_goes_on_where_the_last_append_ended(world *w)
 		OK(kurma_vwrite(w->client, &much, 1));
 }
 
+static void a_read_may_ask_for_more_than_any_file_has(world *w)
+{
+	OK(kurma_write_file(w->client, "/home/a", bytes(3000000, 13), 3000000, 0600));
+	make(w, "/home/b", "content 1");
+	/* Room that is never touched costs nothing. */
+	kurma_read_arg reads[] = { reading("/home/a", 1, 64u << 20), reading("/home/b", 1, 64u << 20) };
+	uint64_t before = trips(w);
+	OK(kurma_vread(w->client, reads, 2));
+	CHECK(trips(w) - before <= 70);
+	CHECK(reads[0].end_of_file && reads[0].done == 2999999 && is(&reads[1], "ontent 1"));
+	CHECK(memcmp(reads[0].data, bytes(3000000, 13) + 1, reads[0].done) == 0);
+}
+
+static void no_message_is_longer_than_was_asked_for(world *w)
+{
+	if (!w->is_nfs)
+		return;
+	kurma_options options;
+	kurma_client *client;
+	kurma_options_init(&options, sizeof options);
+	options.transfer = 64 << 10;
+	OK(kurma_connect(w->place, &options, &client));
+	kurma_statistics before, after;
+	OK(kurma_get_statistics(client, &before));
+	OK(kurma_write_file(client, "/home/a", bytes(1 << 20, 3), 1 << 20, 0600));
+	OK(kurma_get_statistics(client, &after));
+	CHECK(after.round_trips - before.round_trips >= 16);
+	CHECK(after.bytes_out - before.bytes_out >= 1 << 20);
+	OK(kurma_close(client));
+}
+
 const test_case data_cases[] = {
 	CASE(many_files_are_made_written_and_read_in_one_round_trip_each),
 	CASE(two_reads_of_one_path_share_an_open),
@@ -144,5 +175,7 @@ const test_case data_cases[] = {
 	CASE(large_files_are_whole),
 	CASE(appended_records_of_many_clients_are_all_there),
 	CASE(appending_goes_on_where_the_last_append_ended),
+	CASE(a_read_may_ask_for_more_than_any_file_has),
+	CASE(no_message_is_longer_than_was_asked_for),
 	{ NULL, NULL },
 };

@@ -121,6 +121,18 @@ static void files_are_opened_in_one_way_by_their_paths(world *w)
 	FAILS(EBADF, 2, kurma_vclose(w->client, fds, 3));
 }
 
+static void an_open_that_a_failed_vector_left_behind_is_closed(world *w)
+{
+	make(w, "/home/a", "a");
+	kurma_write_arg write = whole("/home/a", 0, "beyond");
+	write.flags = 0;
+	write.offset = UINT64_MAX - 1;
+	/* Fails after the OPEN: there is nothing so far out. The client can go only when it holds nothing (RFC 8881 18.50), which
+	 * the end of each case sees to. */
+	CHECK(kurma_vwrite(w->client, &write, 1).status != 0);
+	OK(kurma_unlink(w->client, "/home/a"));
+}
+
 const test_case descriptor_cases[] = {
 	CASE(files_are_opened_as_each_is_wanted_in_one_round_trip),
 	CASE(an_open_file_is_a_target_of_every_kind_of_call),
@@ -128,5 +140,6 @@ const test_case descriptor_cases[] = {
 	CASE(what_was_opened_before_a_failure_stays_open),
 	CASE(an_open_that_makes_no_sense_is_refused_and_changes_nothing),
 	CASE(files_are_opened_in_one_way_by_their_paths),
+	CASE(an_open_that_a_failed_vector_left_behind_is_closed),
 	{ NULL, NULL },
 };

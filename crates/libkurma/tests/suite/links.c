@@ -81,9 +81,24 @@ static void links_that_lead_nowhere_or_round_and_round_are_errors(world *w)
 	FAILS(ENOTDIR, 0, kurma_vread(w->client, &below, 1));
 }
 
+static void a_link_is_followed_before_what_comes_after_is_done(world *w)
+{
+	fill(w);
+	kurma_getattr_arg get = { .file = { .path = "/home/file" }, .wanted = KURMA_SIZE };
+	kurma_file gone[] = { AT("/home/file"), AT("/home/real/deep/content") };
+	kurma_steps *steps;
+	OK(kurma_steps_new(&steps));
+	OK(kurma_steps_getattrs(steps, &get, 1));
+	OK(kurma_steps_remove(steps, gone, 2));
+	OK(kurma_execute(w->client, steps));
+	kurma_steps_free(steps);
+	CHECK(get.attributes.size == 5 && !there(w, "/home/real/deep/content"));
+}
+
 const test_case link_cases[] = {
 	CASE(links_lead_on_wherever_they_are_in_a_path),
 	CASE(a_link_itself_is_what_is_removed_and_renamed),
 	CASE(links_that_lead_nowhere_or_round_and_round_are_errors),
+	CASE(a_link_is_followed_before_what_comes_after_is_done),
 	{ NULL, NULL },
 };

@@ -9,6 +9,7 @@
 static const test_case *const all[] = {
 	data_cases,    descriptor_cases, name_cases,        attribute_cases, link_cases,    scalar_cases, listing_cases,
 	tree_cases,    copy_cases,       transaction_cases, thread_cases,    refusal_cases, server_cases,
+	local_cases,   both_cases,
 };
 
 static void *kept[100000];
@@ -151,7 +152,8 @@ int main(int count, char **arguments)
 			} else if (strcmp(one->name, arguments[1]) == 0) {
 				world w = { .is_nfs = strcmp(arguments[2], "nfs") == 0, .place = arguments[3] };
 				w.user = w.is_nfs ? 0 : geteuid();
-				if (strcmp(arguments[2], "tls") != 0) /* which makes clients of its own */
+				/* Others make clients of their own. */
+				if (w.is_nfs || strcmp(arguments[2], "local") == 0)
 					w.client = another(&w);
 				one->run(&w);
 				OK(kurma_close(w.client));

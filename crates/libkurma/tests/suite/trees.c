@@ -241,6 +241,48 @@ static void a_tree_is_removed_children_first_and_links_are_not_followed(world *w
 	OK(kurma_rm_recursive(w->client, &rest, 1, NULL, NULL));
 }
 
+static void a_directory_is_not_copied_into_itself_without_end(world *w)
+{
+	OK(kurma_ensure_directory(w->client, AT("/home/a/b"), 0755));
+	OK(kurma_symlink(w->client, "a/b", "/home/disguise"));
+	kurma_pair copies[] = { { AT("/home/a"), AT("/home/a/copy") }, { AT("/home/a"), AT("/home/disguise/copy") } };
+	for (int n = 0; n < 2; n++) {
+		told *t = listener();
+		kurma_result result = kurma_cp_recursive(w->client, &copies[n], 1, w->client, 0, 022, tell, t);
+		CHECK(result.status == EINVAL && strstr(result.message, "into itself") && t->failures > 0);
+	}
+}
+
+static void a_copy_over_a_link_to_its_original_replaces_the_link(world *w)
+{
+	make_directory(w, "/home/a");
+	make_directory(w, "/home/b");
+	make(w, "/home/a/x", "precious");
+	OK(kurma_symlink(w->client, "../a/x", "/home/b/x"));
+	kurma_pair copy = { AT("/home/a"), AT("/home/b") };
+	OK(kurma_cp_recursive(w->client, &copy, 1, w->client, 0, 022, NULL, NULL));
+	kurma_attributes stat;
+	OK(kurma_lstat(w->client, "/home/b/x", &stat));
+	CHECK(stat.kind == KURMA_FILE && has(w, "/home/a/x", "precious") && has(w, "/home/b/x", "precious"));
+}
+
+static void a_directory_of_many_pages_is_removed_whole(world *w)
+{
+	kurma_symlink_arg *links = room(12000, sizeof *links);
+	kurma_mkdir_arg *below = room(3000, sizeof *below);
+	make_directory(w, "/home/wide");
+	for (int n = 0; n < 12000; n++)
+		links[n] = (kurma_symlink_arg){ AT("/home/wide/a-name-%d", n), "x" };
+	for (int n = 0; n < 3000; n++)
+		below[n] = (kurma_mkdir_arg){ .file = AT("/home/wide/directory-%d", n), .mode = 0755 };
+	OK(kurma_vsymlink(w->client, links, 12000));
+	OK(kurma_vmkdir(w->client, below, 3000));
+	kurma_file wide = AT("/home/wide");
+	kurma_result result = kurma_rm_recursive(w->client, &wide, 1, NULL, NULL);
+	OK(result);
+	CHECK(result.done == 15001 && !there(w, "/home/wide"));
+}
+
 const test_case tree_cases[] = {
 	CASE(a_deep_directory_takes_two_round_trips),
 	CASE(a_file_on_the_way_to_a_directory_is_an_error),
@@ -249,5 +291,8 @@ const test_case tree_cases[] = {
 	CASE(files_stay_where_they_are_kept),
 	CASE(a_tree_of_links_leads_to_the_original),
 	CASE(a_tree_is_removed_children_first_and_links_are_not_followed),
+	CASE(a_directory_is_not_copied_into_itself_without_end),
+	CASE(a_copy_over_a_link_to_its_original_replaces_the_link),
+	CASE(a_directory_of_many_pages_is_removed_whole),
 	{ NULL, NULL },
 };
