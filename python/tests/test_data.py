@@ -163,3 +163,48 @@ def test_steps_after_a_failure_are_done_if_so_wanted(client):
     results = client.execute_each([whole(1), Read("none"), Read("file-1")])
     assert isinstance(results[1], FileNotFoundError)
     assert (results[0], results[1].index, results[2]) == (9, 1, b"content 1")
+
+
+def test_nothing_is_done_with_nothing(world, client):
+    with world.costing(0):
+        assert client.vread([]) == client.vwrite([]) == client.vopen([]) == client.read_files([]) == []
+        client.vclose([])
+        client.vremove([])
+        assert list(client.vlistdir([])) == [] and client.rm_recursive([]) == 0
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_whole(client, monkeypatch):
+    client.write_files({"a": b"short", "b": b"other"})
+    from kurma import _core
+
+    # As if the sizes had been asked for before the files were written.
+    def early(target, wanted):
+        return GetAttributes("empty", wanted)
+
+    client.write_files({"empty": b""})
+    monkeypatch.setattr(_core, "GetAttributes", early)
+    assert client.read_files(["a", "b"]) == [b"short", b"other"]
+
+
+def test_holes_stay_holes_in_a_copy(tmp_path):
+    import kurma
+
+    client, size = kurma.Client.local(tmp_path), 64 << 20
+    client.write_files({"a": b"begin"})
+    client.vwrite([Write("a", b"middle", 40 << 20)])
+    client.truncate("a", size)
+    assert client.vsscopy([("a", "b")]) == [size]
+    one, other = client.vgetattrs("ab")
+    assert one.size == other.size and other.space_used <= one.space_used + 8192
+    assert client.vread([("b", 0, 6), ("b", 40 << 20, 6)]) == [b"begin\0", b"middle"]
+
+
+def test_a_tree_deeper_than_the_longest_path_can_be_made_listed_and_removed(tmp_path):
+    import kurma
+
+    client = kurma.Client.local(tmp_path)
+    paths = ["/".join(["x" * 200] * depth) for depth in range(1, 41)]
+    client.vmkdir(paths)
+    client.write_files({f"{paths[-1]}/file": b"deep"})
+    assert sum(1 for _ in client.vlistdir(["."], recursive=True)) == 41
+    assert client.rm_recursive([paths[0]]) == 41

@@ -104,3 +104,59 @@ def test_a_tree_is_removed_and_links_are_not_followed(world, client):
     assert sorted(entry.name for entry in client.listdir(".")) == ["outside"]
     tree(client)
     assert client.rm_recursive(["tree"]) == objects
+
+
+def test_a_tree_of_small_files_is_copied_and_removed_in_few_round_trips(nfs_world):
+    client, other = nfs_world.client, nfs_world.another()
+    client.vmkdir(["tree", *(f"tree/d{n}" for n in range(50))])
+    client.write_files({f"tree/d{n % 50}/f{n}": b"some data" for n in range(1000)})
+    before = [it.statistics().round_trips for it in (client, other)]
+    assert client.cp_recursive([("tree", "copy")], other) == 1051
+    trips = [it.statistics().round_trips - was for it, was in zip((client, other), before)]
+    assert sum(trips) <= 40, trips
+    before = client.statistics().round_trips
+    assert client.rm_recursive(["tree", "copy"]) == 2 * 1051
+    assert client.statistics().round_trips - before <= 20
+
+
+def test_several_may_make_the_same_directory_at_once(place, back_end):
+    import threading
+
+    def client():
+        return kurma.Client.connect(place, uid=0, gid=0) if back_end == "nfs" else kurma.Client.local(place)
+
+    wrong, clients = [], [client() for _ in range(6)]
+
+    def make(one):
+        try:
+            one.ensure_directory("x/y/z")
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=make, args=(one,)) for one in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and clients[0].stat("x/y/z").kind == Kind.DIRECTORY
+    for one in clients:
+        one.close()
+
+
+def test_links_are_copied_as_links_or_followed(client):
+    client.vmkdir(["a", "a/b"])
+    client.write_files({"a/b/x": b"there"})
+    client.vsymlink([("a/link", "b/x"), ("named", "a")])
+    client.cp_recursive([("a", "kept"), ("named", "itself")])
+    assert client.readlink("kept/link") == "b/x" and client.readlink("itself") == "a"
+    client.cp_recursive([("named", "followed")], links="follow-named")
+    assert client.readlink("followed/link") == "b/x"
+    client.cp_recursive([("named", "all")], links="follow")
+    assert client.lstat("all/link").kind == Kind.FILE
+    client.cp_recursive([("a", "soft")], make="symbolic-link")
+    assert client.lstat("soft/b/x").kind == Kind.SYMBOLIC_LINK
+    with pytest.raises(IsADirectoryError):
+        client.cp_recursive([("a", "none")], recursive=False)
+    with pytest.raises(OSError) as failure:
+        client.cp_recursive([("a", "a/b/c")])
+    assert failure.value.errno == errno.EINVAL
