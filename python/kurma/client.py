@@ -62,9 +62,10 @@ class Client:
     def connect(cls, url: str, **options: Any) -> Client:
         """Connects to the server of `nfs://HOST[:PORT]/PATH`; relative paths begin at PATH.
 
-        Options: `uid`, `gid`, `groups` (those of the process), `tls` (certificates of authorities as PEM), `connections`,
-        `slots`, `message_bytes`, `transfer`, `minor_versions`, `timeout`, `connect_timeout`, `patience` (seconds),
-        `extensions` (whether to use what only Kurma has).
+        Options: `uid`, `gid`, `groups` (those of the process), `tls` (certificates of authorities as PEM),
+        `certificate` and `key` (of the client, PEM), `connections`, `slots`, `message_bytes`, `transfer`,
+        `minor_versions`, `timeout`, `connect_timeout`, `patience` (seconds), `extensions` (whether to use what only
+        Kurma has).
         """
         return cls(_core.Core._connecting(url, options).wait())
 

@@ -44,8 +44,8 @@ FILES = 1024
 # What else there is, but when it was read, which changes with the reading.
 _WANTED = AttributeSet.STAT & ~(AttributeSet.ACCESSED | AttributeSet.DEVICE | AttributeSet.SPACE_USED)
 _OPTIONS = (
-    "uid", "gid", "groups", "tls", "minor_versions", "connections", "slots", "message_bytes", "transfer",
-    "timeout", "connect_timeout", "patience", "extensions",
+    "uid", "gid", "groups", "tls", "certificate", "key", "minor_versions", "connections", "slots", "message_bytes",
+    "transfer", "timeout", "connect_timeout", "patience", "extensions",
 )  # fmt: skip
 _TYPES: dict[Kind | None, str] = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.SYMBOLIC_LINK: "link"}
 

@@ -13,18 +13,23 @@ use xdr::{BoundedOpaque, BoundedVec};
 /// Most groups of AUTH_SYS (RFC 5531).
 const GROUPS: usize = 16;
 
+type Pem = Option<Vec<u8>>;
+
 /// The usual options with these changes; `host` is whom the server's certificate has to name.
 pub fn options(host: &str, changes: &Bound<'_, PyDict>) -> PyResult<Options> {
     let mut options = Options::default();
     let (mut user, mut group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut groups: Option<Vec<u32>> = None;
+    let (mut authorities, mut certificate, mut key): (Pem, Pem, Pem) = Default::default();
     for (name, value) in changes {
         let name: String = name.extract()?;
         match name.as_str() {
             "uid" => user = value.extract()?,
             "gid" => group = value.extract()?,
             "groups" => groups = Some(value.extract()?),
-            "tls" => options.nfs.tls = Some(tls(host, &value.extract::<Vec<u8>>()?)?),
+            "tls" => authorities = Some(value.extract()?),
+            "certificate" => certificate = Some(value.extract()?),
+            "key" => key = Some(value.extract()?),
             "minor_versions" => options.nfs.minor_versions = value.extract()?,
             "connections" => options.nfs.connections = value.extract()?,
             "slots" => options.nfs.slots = value.extract()?,
@@ -37,6 +42,7 @@ pub fn options(host: &str, changes: &Bound<'_, PyDict>) -> PyResult<Options> {
             _ => return Err(PyTypeError::new_err(format!("there is no option {name}"))),
         }
     }
+    options.nfs.tls = tls(host, authorities, certificate, key)?;
     let own =
         || rustix::process::getgroups().unwrap_or_default().iter().map(|group| group.as_raw()).collect();
     let groups: Vec<u32> =
@@ -50,8 +56,17 @@ pub fn options(host: &str, changes: &Bound<'_, PyDict>) -> PyResult<Options> {
     Ok(options)
 }
 
-fn tls(host: &str, authorities: &[u8]) -> PyResult<TlsClient> {
-    TlsClient::new(host, authorities).map_err(|error| PyValueError::new_err(format!("tls: {error}")))
+/// TLS with servers that these authorities vouch for; with a certificate and its key, they may ask who the client is.
+fn tls(host: &str, authorities: Pem, certificate: Pem, key: Pem) -> PyResult<Option<TlsClient>> {
+    let made = match (authorities, certificate, key) {
+        (None, None, None) => return Ok(None),
+        (Some(authorities), None, None) => TlsClient::new(host, &authorities),
+        (Some(authorities), Some(certificate), Some(key)) => {
+            TlsClient::with_certificate(host, &authorities, &certificate, &key)
+        }
+        _ => return Err(PyValueError::new_err("a certificate needs its key, and both need tls")),
+    };
+    made.map(Some).map_err(|error| PyValueError::new_err(format!("tls: {error}")))
 }
 
 fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {

@@ -26,27 +26,44 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-@pytest.fixture(scope="session")
-def server():
-    """The address of a gateway that is ended with the tests. KURMA names another program."""
+@contextlib.contextmanager
+def gateway(data, nfs, admin):
+    """A gateway, while it is needed. KURMA names another program."""
     program = os.environ.get("KURMA", str(ROOT / "target/debug/kurma"))
-    data = tempfile.mkdtemp(prefix="kurma-python-")
-    nfs, admin = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     command = [program, "up", "--data", f"{data}/gateway", "--nfs", nfs, "--admin", admin]
-    with open(f"{data}/log", "wb") as log:
-        gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+    with open(f"{data}/log", "ab") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:
-        for line in gateway.stdout:
+        for line in process.stdout:
             if line.startswith(b"ready"):
                 break
         else:
             pytest.fail(pathlib.Path(data, "log").read_text()[-4000:])
-        yield nfs
+        yield
     finally:
         # Nobody wants its files any more, so it need not bring them to its clouds.
-        gateway.kill()
-        gateway.wait()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def folder():
+    """A folder that is not under those that pytest keeps."""
+    data = tempfile.mkdtemp(prefix="kurma-python-")
+    try:
+        yield data
+    finally:
         shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The address of a gateway that is ended with the tests."""
+    with folder() as data:
+        nfs = f"127.0.0.1:{free_port()}"
+        with gateway(data, nfs, f"127.0.0.1:{free_port()}"):
+            yield nfs
 
 
 class Driven:
