@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use file_system::Caller;
-use onc_rpc::{AuthStatus, Credential, Peer};
+use onc_rpc::{AuthStatus, AuthSys, Credential, Peer};
 
 use crate::exports::ExportTable;
 use crate::overview::Origin;
@@ -66,6 +66,18 @@ impl Requester {
                 shown,
             }),
             Credential::Other(_) => Err(AuthStatus::BadCredential),
+        }
+    }
+
+    /// How the server presents itself to a client that sends this request, when it calls back on a connection of its own: as
+    /// its superuser, as other servers do. `None`: the client proves who it is, or does not talk in the clear, and should
+    /// not have to believe who is not; or it is nobody who could open anything.
+    pub fn callback_credential(&self) -> Option<Credential> {
+        match self.principal {
+            _ if !self.shown.is_clear() => None,
+            Principal::Nobody => Some(Credential::None),
+            Principal::Unix(_) => Some(Credential::Sys(AuthSys::new(0, 0))),
+            Principal::Stranger(_) | Principal::Gss(_) => None,
         }
     }
 
