@@ -17,8 +17,13 @@ use crate::file_handle::Handle;
 use crate::shared::Shared;
 use crate::state::{CallbackEnd, Dial, HolderSays, Notice, OutgoingCallback, Probe, SessionSlot, Way};
 
-/// How long a client has to answer, before its connection is taken for lost to callbacks.
+/// How long a client has to answer, before its connection is taken for lost to callbacks; with a short lease a quarter of
+/// that, for who cannot be called back has to find that out before it loses what it holds.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+fn patience(server: &Shared) -> Duration {
+    PATIENCE.min(server.lease / 4)
+}
 
 /// How long a client that asks for time gets, at first and at most; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -55,7 +60,7 @@ pub(crate) async fn probe(server: &Shared, peer: Option<Peer>, probe: Probe) {
         Procedure { program: probe.program, version: nfs4::CALLBACK_VERSION, number: nfs4::PROCEDURE_NULL };
     let mut answered = true;
     if let Some(peer) = peer
-        && let Err(error) = peer.call(procedure, &probe.credential, Vec::new(), PATIENCE).await
+        && let Err(error) = peer.call(procedure, &probe.credential, Vec::new(), patience(server)).await
     {
         tracing::info!(%error, client = %peer.address(), "client cannot be called back on this connection");
         answered = false;
@@ -64,10 +69,10 @@ pub(crate) async fn probe(server: &Shared, peer: Option<Peer>, probe: Probe) {
 }
 
 /// Sends CB_NULL over a connection that was made for callbacks; says whether the client took it.
-pub(crate) async fn prove(peer: &Peer, dial: &Dial) -> bool {
+pub(crate) async fn prove(server: &Shared, peer: &Peer, dial: &Dial) -> bool {
     let procedure =
         Procedure { program: dial.program, version: nfs4::CALLBACK_VERSION, number: nfs4::PROCEDURE_NULL };
-    match peer.call(procedure, &dial.credential, Vec::new(), PATIENCE).await {
+    match peer.call(procedure, &dial.credential, Vec::new(), patience(server)).await {
         Ok(_) => true,
         Err(error) => {
             tracing::info!(%error, address = %dial.address, "client cannot be called back");
@@ -88,7 +93,7 @@ async fn call(
         number: nfs4::PROCEDURE_COMPOUND,
     };
     let body = xdr::to_bytes(&compound(server, callback));
-    match peer.call(procedure, &callback.credential, vec![body], PATIENCE).await {
+    match peer.call(procedure, &callback.credential, vec![body], patience(server)).await {
         Ok(reply) => match xdr::from_bytes::<CbCompoundRes>(reply) {
             Ok(reply) => judge(&callback.way, &reply),
             Err(_) => (CallbackEnd::Refused(NfsStatus::BadXdr), None),

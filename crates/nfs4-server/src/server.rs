@@ -342,7 +342,7 @@ impl Server {
             server.inner.peers.lock().remove(&id);
             server.inner.shared.state.lock().connection_lost(id);
         });
-        if callbacks::prove(&peer, dial).await {
+        if callbacks::prove(&inner.shared, &peer, dial).await {
             Some(peer)
         } else {
             peer.close();
