@@ -73,12 +73,7 @@ impl Requester {
     /// its superuser, as other servers do. `None`: the client proves who it is, or does not talk in the clear, and should
     /// not have to believe who is not; or it is nobody who could open anything.
     pub fn callback_credential(&self) -> Option<Credential> {
-        match self.principal {
-            _ if !self.shown.is_clear() => None,
-            Principal::Nobody => Some(Credential::None),
-            Principal::Unix(_) => Some(Credential::Sys(AuthSys::new(0, 0))),
-            Principal::Stranger(_) | Principal::Gss(_) => None,
-        }
+        callback_credential(self.principal).filter(|_| self.shown.is_clear())
     }
 
     /// For operators: who asked for a client id, and from where.
@@ -92,9 +87,35 @@ impl Requester {
     }
 }
 
+fn callback_credential(principal: Principal) -> Option<Credential> {
+    match principal {
+        Principal::Nobody => Some(Credential::None),
+        Principal::Unix(_) => Some(Credential::Sys(AuthSys::new(0, 0))),
+        Principal::Stranger(_) | Principal::Gss(_) => None,
+    }
+}
+
 /// Short enough to be copied, long enough that no two names have the same.
 fn digest(name: &str) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
     digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_called_back_by_whom_goes_by_how_it_came() {
+        for (principal, credential) in [
+            (Principal::Nobody, Some(Credential::None)),
+            (Principal::Unix(1000), Some(Credential::Sys(AuthSys::new(0, 0)))),
+            (Principal::Stranger(Some(0)), None),
+            (Principal::Stranger(None), None),
+            (Principal::Gss([1; 16]), None),
+        ] {
+            assert_eq!(callback_credential(principal), credential, "{principal:?}");
+        }
+    }
 }

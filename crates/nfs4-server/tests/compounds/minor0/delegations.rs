@@ -311,3 +311,33 @@ async fn delegations_of_4_0_are_reclaimed_after_a_restart_to_be_returned() {
         running.stop().await;
     }
 }
+
+/// There is no CB_RECALL_ANY.
+#[tokio::test]
+async fn who_of_4_0_has_nearly_too_many_delegations_is_asked_for_the_oldest() {
+    let mut world = World::new().await;
+    world.limits.delegations_per_client = 8;
+    let running = world.start().await;
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let _maker = make(&running, &names).await;
+    let (mut old, mut back) = Old::listening(&running, "old").await;
+    let root = old.home().await;
+    let mut given = Vec::new();
+    for name in names {
+        let (file, delegation) = old.delegated(&root, name, share_access::READ).await;
+        given.push((file, state_id(&delegation)));
+    }
+    let mut recalled = Vec::new();
+    for _ in 0..3 {
+        let recall = back.recalls.recv().await.unwrap();
+        recalled.push((recall.file_handle, recall.state_id));
+    }
+    // They go out side by side.
+    recalled.sort_by_key(|(_, id)| given.iter().position(|(_, given)| given == id));
+    assert_eq!(recalled, given[..3]);
+    for (file, id) in recalled {
+        assert_eq!(old.give_back(&file, id).await, NfsStatus::Ok);
+    }
+    assert!(back.is_left_alone());
+    running.stop().await;
+}
