@@ -422,6 +422,7 @@ const UNCALLED: onc_rpc::Limits = onc_rpc::Limits {
     queued_bytes: 64 << 10,
     outgoing_calls: 32,
     patience: Duration::from_secs(60),
+    recycled_bytes: 0,
 };
 
 #[async_trait]
