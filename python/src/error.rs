@@ -71,7 +71,7 @@ impl Told {
 
 /// Of a call that is no vector. If there was no answer, nobody knows what was done.
 pub fn single(py: Python<'_>, error: &Error) -> PyErr {
-    let unknown = usize::from(matches!(error, Error::Connection(_)));
+    let unknown = usize::from(error.is_unknown());
     Told::new(error, None, unknown).raised(py, Vec::new())
 }
 

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nfs4_client::ClientError;
 use vector_client::{Aborted, Error, Failure};
 
 use crate::constants::KURMA_MESSAGE;
@@ -66,7 +65,7 @@ impl Outcome {
     /// Of a call about one object.
     pub(crate) fn of(error: &Error) -> Outcome {
         Outcome {
-            unknown: usize::from(is_unknown(error)),
+            unknown: usize::from(error.is_unknown()),
             ..Outcome::failure(error.errno(), &error.to_string())
         }
     }
@@ -74,10 +73,7 @@ impl Outcome {
     pub(crate) fn of_failure<T>(failure: &Failure<T>) -> Outcome {
         let index = failure.index();
         let outcome = Outcome::failure(failure.error.errno(), &failure.to_string());
-        // A lost answer is never told as a failure that is known, whatever it was the answer to.
-        let lost = matches!(failure.error, Error::Connection(ClientError::Unknown));
-        let unknown = failure.unknown.max(usize::from(lost));
-        Outcome { done: index, index, unknown, ..outcome }
+        Outcome { done: index, index, unknown: failure.unknown, ..outcome }
     }
 
     /// Of a transaction of so many steps.
@@ -92,19 +88,6 @@ impl From<Refusal> for Outcome {
     fn from(refusal: Refusal) -> Outcome {
         Outcome::refused(&refusal)
     }
-}
-
-/// Whether nobody knows what became of the request.
-fn is_unknown(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Connection(
-            ClientError::Unknown
-                | ClientError::Malformed(_)
-                | ClientError::MalformedAttributes(_)
-                | ClientError::UnexpectedResult { .. }
-        )
-    )
 }
 
 /// Text with a NUL after it, as much as there is room for, and no half characters.
@@ -155,6 +138,8 @@ pub extern "C" fn kurma_version() -> *const c_char {
 mod tests {
     use std::ffi::CStr;
 
+    use nfs4_client::ClientError;
+
     use super::*;
 
     fn message(outcome: &Outcome) -> &str {
@@ -190,7 +175,7 @@ mod tests {
         assert_eq!(Outcome::of(&Error::Connection(ClientError::Unknown)).unknown, 1);
         assert_eq!(Outcome::of(&Error::Connection(ClientError::Closed)).unknown, 0);
         for (error, unknown) in [(ClientError::Unknown, 1), (ClientError::Closed, 0)] {
-            let failure = Failure::<()> { done: vec![(), ()], error: error.into(), unknown: 0 };
+            let failure = Failure::<()> { done: vec![(), ()], error: error.into(), unknown };
             let outcome = Outcome::of_failure(&failure);
             assert_eq!((outcome.done, outcome.index, outcome.unknown), (2, 2, unknown));
         }
