@@ -75,7 +75,7 @@ pub(crate) async fn prove(server: &Shared, peer: &Peer, dial: &Dial) -> bool {
     match peer.call(procedure, &dial.credential, Vec::new(), patience(server)).await {
         Ok(_) => true,
         Err(error) => {
-            tracing::info!(%error, address = %dial.address, "client cannot be called back");
+            tracing::debug!(%error, address = %dial.address, "client cannot be called back");
             false
         }
     }

@@ -326,7 +326,7 @@ impl Server {
         let connection = match made {
             Ok(connection) => connection.with_budget(&inner.traffic),
             Err(error) => {
-                tracing::info!(%error, address = %dial.address, "client cannot be called back");
+                tracing::debug!(%error, address = %dial.address, "client cannot be called back");
                 return None;
             }
         };

@@ -1,11 +1,14 @@
 //! The way back to clients of 4.0 (RFC 7530 §10.2, §16.33): found out before anything is delegated, and no danger to others.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use nfs4::bits::share_access;
 use nfs4::{NetAddress, NfsArgOp, NfsStatus, OpenDelegation, SetClientIdConfirm};
 use nfs4_client::operations::{put_handle, remove};
+use onc_rpc::{Call, Connection, Limits, Peer, Reply, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -127,6 +130,55 @@ async fn a_thousand_clients_with_dead_paths_do_not_delay_another_one() {
     let (mut old, back) = Old::listening(&running, "good").await;
     while !old.is_delegated("f").await {}
     assert_eq!(back.connections(), 1);
+    running.stop().await;
+}
+
+/// Takes CB_NULL, and hangs up when something is wanted.
+struct HangsUp(Arc<AtomicUsize>);
+
+#[async_trait]
+impl Service for HangsUp {
+    async fn call(&self, call: Call, peer: &Peer) -> Reply {
+        if call.procedure == nfs4::PROCEDURE_NULL {
+            return Reply::Success(Vec::new());
+        }
+        self.0.fetch_add(1, Ordering::SeqCst);
+        peer.close();
+        Reply::Drop
+    }
+}
+
+#[tokio::test]
+async fn who_hangs_up_when_it_is_recalled_is_not_called_at_the_pace_of_the_network() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let maker = make(&running, &["f", "g"]).await;
+    let calls = Arc::<AtomicUsize>::default();
+    let mut old = Old::stranger(&running, 1000).await;
+    let service = Arc::new(HangsUp(calls.clone()));
+    let (location, _task) = listen_badly(old.ip(), move |stream| {
+        let connection = Connection::tcp(stream, service.clone(), Limits::default()).unwrap();
+        async move { connection.run().await.unwrap_or_default() }
+    })
+    .await;
+    old.listen_at("old", location).await;
+    let root = old.home().await;
+    let (file, delegation) = old.delegated(&root, "f", share_access::READ).await;
+    let change = [put_handle(&home(&maker).await), remove("f")];
+    let changed = tokio::spawn(async move { outcome(&maker, &change).await });
+    while !changed.is_finished() {
+        world.clock.advance(Duration::from_millis(1));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(changed.await.unwrap(), (NfsStatus::Delay, 2));
+    while old.renew().await != NfsStatus::CbPathDown {}
+    for _ in 0..100 {
+        assert!(!old.is_delegated("g").await);
+    }
+    let calls = calls.load(Ordering::SeqCst);
+    assert!((2..10).contains(&calls), "{calls}");
+    assert_eq!(old.give_back(&file, state_id(&delegation)).await, NfsStatus::Ok);
+    assert_eq!(old.renew().await, NfsStatus::Ok, "it has nothing to lose");
     running.stop().await;
 }
 
