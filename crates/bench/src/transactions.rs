@@ -95,9 +95,9 @@ impl Cell {
             let build = |t: &mut Transaction| {
                 for name in names {
                     match self.act {
-                        Act::Write => drop(t.write(Write::whole(name.as_str(), 0o644, data.clone()))),
-                        Act::Stat => drop(t.get_attributes(name.as_str(), AttributeSet::STAT)),
-                        Act::Remove => drop(t.remove(name.as_str())),
+                        Act::Write => _ = t.write(Write::whole(name.as_str(), 0o644, data.clone())),
+                        Act::Stat => _ = t.get_attributes(name.as_str(), AttributeSet::STAT),
+                        Act::Remove => _ = t.remove(name.as_str()),
                     }
                 }
             };
@@ -112,10 +112,10 @@ impl Cell {
 
 async fn write_large(client: &Client, name: &str, data: &Bytes) -> Result<()> {
     let first = Write::whole(name, 0o644, data.slice(..COMPOUND.1));
-    client.transaction(|t| drop(t.write(first))).await?;
+    client.transaction(|t| _ = t.write(first)).await?;
     let pieces = (COMPOUND.1..data.len()).step_by(COMPOUND.1).map(async |offset| {
         let piece = Write::new(name, offset as u64, data.slice(offset..offset + COMPOUND.1));
-        client.transaction(|t| drop(t.write(piece))).await.map(drop)
+        client.transaction(|t| _ = t.write(piece)).await.map(drop)
     });
     stream::iter(pieces).buffered(PARALLEL).try_for_each(async |()| Ok(())).await?;
     Ok(())

@@ -120,7 +120,7 @@ async fn use_files(client: &Client) {
         let _ = client.vread(opened.iter().map(|file| Read::new(*file, 0, 4)).collect()).await;
         let _ = client.vclose(opened).await;
     }
-    let _ = client.transaction(|t| drop(t.write(Write::whole("/home/d/1", 0o644, "other data")))).await;
+    let _ = client.transaction(|t| _ = t.write(Write::whole("/home/d/1", 0o644, "other data"))).await;
     let _ = client.rm_recursive(vec!["/home/d".into()], |_| {}).await;
 }
 
