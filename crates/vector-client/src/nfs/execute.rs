@@ -166,7 +166,11 @@ impl Nfs {
                 break;
             }
         }
+        plans.iter_mut().for_each(|(_, lane)| lane.in_flight = true);
         let replies = join_all(plans.iter().map(|(plan, _)| self.send(plan))).await;
+        for ((_, lane), reply) in plans.iter_mut().zip(&replies) {
+            lane.in_flight = reply.is_err();
+        }
         for ((plan, _), reply) in plans.iter().zip(replies) {
             if !self.settle(run, plan, reply).await? {
                 break;
