@@ -7,7 +7,12 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use support::{Client, Gateway, Random, Settings, files_below, named_fragments, place_in_dir};
+use nfs4::bits::{compound_mode, share_access};
+use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, OpenHow, Outcome, StateId};
+use nfs4_client::operations::{self as op, put_handle};
+use support::{
+    Client, Gateway, Mood, Random, S3StandIn, Settings, files_below, named_fragments, place_in_dir,
+};
 
 fn clouds(folder: &Path, name: &str) -> PathBuf {
     folder.join("clouds").join(name)
@@ -215,4 +220,46 @@ async fn a_cloud_that_is_not_in_the_configuration_any_more_is_drained() {
     std::fs::remove_dir_all(clouds(folder.path(), "a")).unwrap();
     expect_files(&gateway, &client, &files).await;
     gateway.kurma_ends(&["cloud", "drain", "b"], &[1]);
+}
+
+/// The way to a cloud is long: a compound that reads many files goes it once (`V43`, `T13`).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_files_that_a_compound_reads_are_fetched_side_by_side() {
+    const FILES: usize = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let cloud = S3StandIn::start(&folder.path().join("cloud"));
+    let settings = Settings {
+        clouds: vec![("a".to_owned(), cloud.url())],
+        policy: "replicas:1",
+        ..Settings::in_folder(folder.path())
+    };
+    let data = folder.path().join("data");
+    settings.write(&data);
+    let mut gateway = Gateway::new(&data);
+    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
+    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
+    gateway.launch();
+    let client = Client::connect(gateway.nfs, "client").await;
+    let names: Vec<String> = (0..FILES).map(|number| format!("file {number}")).collect();
+    for name in &names {
+        client.write(name, &Bytes::from(name.clone())).await;
+    }
+    gateway.flush();
+    for mode in [vec![], vec![NfsArgOp::CompoundMode(CompoundModeArgs { flags: compound_mode::ATOMIC })]] {
+        gateway.drop_cache();
+        cloud.set(Mood::Together(FILES));
+        let read = |name: &String| {
+            let open = op::open(name.as_str(), share_access::READ, OpenHow::NoCreate, op::owner("reader"));
+            [put_handle(&client.home), open, op::read(StateId::CURRENT, 0, 1000), op::close(StateId::CURRENT)]
+        };
+        let request: Vec<NfsArgOp> = mode.into_iter().chain(names.iter().flat_map(read)).collect();
+        let results = client.run(&request).await.unwrap();
+        let found = results.into_iter().filter_map(|result| match result {
+            NfsResOp::Read(Outcome::Ok(read)) => Some(read.data.into_bytes()),
+            _ => None,
+        });
+        assert_eq!(found.collect::<Vec<_>>(), names);
+        cloud.set(Mood::Well);
+    }
+    gateway.stop();
 }

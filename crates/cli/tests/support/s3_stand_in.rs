@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub enum Mood {
     RefusingWrites(u16),
     /// As S3 does, over one line that carries so many bytes a second.
     Slow(u64),
+    /// As S3 does, but none of so many objects is read before all of them are asked for.
+    Together(usize),
 }
 
 /// The only bucket.
@@ -38,6 +40,8 @@ struct Shared {
     mood: watch::Sender<Mood>,
     /// The line that slow transfers share.
     line: Mutex<()>,
+    /// Objects that were asked for while they are given out together only.
+    asked: watch::Sender<HashSet<String>>,
 }
 
 struct Request {
@@ -68,6 +72,7 @@ impl S3StandIn {
             folder: folder.to_owned(),
             mood: watch::Sender::new(Mood::Well),
             line: Mutex::default(),
+            asked: watch::Sender::default(),
         });
         let serving = shared.clone();
         runtime.spawn(async move {
@@ -94,6 +99,7 @@ impl S3StandIn {
 
     /// Changes how requests are treated, also those that hang now: they are cut.
     pub fn set(&self, mood: Mood) {
+        self.shared.asked.send_replace(HashSet::new());
         self.shared.mood.send_replace(mood);
     }
 
@@ -128,6 +134,13 @@ impl Shared {
                 }
                 _ => self.answer(&request),
             };
+            if let Mood::Together(count) = mood
+                && request.method == "GET"
+                && !request.key.is_empty()
+            {
+                self.asked.send_modify(|asked| _ = asked.insert(request.key.clone()));
+                let _ = self.asked.subscribe().wait_for(|asked| asked.len() >= count).await;
+            }
             if let Mood::Slow(rate) = mood {
                 let bytes = (request.body.len() + answer.body.len()) as u64;
                 let _line = self.line.lock().await;
