@@ -1,6 +1,7 @@
 //! Steps over NFSv4.1 and 4.2.
 
 mod attributes;
+mod cache;
 mod execute;
 mod large;
 mod links;
@@ -25,8 +26,9 @@ use crate::backend::Backend;
 use crate::listing::{Directory, PageResult};
 use crate::step::{Done, Step};
 use crate::transaction::{Aborted, TransactionLimits};
-use crate::{Error, Statistics, VectorResult};
+use crate::{Error, Options, Statistics, VectorResult};
 
+use cache::Cache;
 use open_files::OpenFiles;
 use plan::{Bounds, Plan};
 use position::Start;
@@ -47,6 +49,7 @@ pub(crate) struct Nfs {
     /// Most bytes of a READ or WRITE.
     transfer: usize,
     extension: Extension,
+    cache: Option<Cache>,
 }
 
 /// What the server has of the private operation COMPOUND_MODE (docs/protocol.md).
@@ -57,15 +60,11 @@ struct Extension {
 }
 
 impl Nfs {
-    pub async fn new(
-        client: nfs4_client::Client,
-        clock: Arc<dyn Clock>,
-        transfer: usize,
-        extensions: bool,
-    ) -> Result<Nfs, Error> {
-        let extension = if extensions { extension(&client).await? } else { Extension::default() };
+    pub async fn new(client: nfs4_client::Client, options: &Options) -> Result<Nfs, Error> {
+        let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
-        Ok(Nfs { client, root, files, lanes, clock, transfer, extension })
+        let (clock, cache) = (options.nfs.environment.clock.clone(), Cache::new(options.cache_bytes));
+        Ok(Nfs { client, root, files, lanes, clock, transfer: options.transfer, extension, cache })
     }
 
     /// One round trip.
@@ -83,7 +82,9 @@ impl Nfs {
 
     /// How much a usual compound may be.
     fn bounds(&self) -> Bounds {
-        let most = self.transfer.saturating_add(BESIDE);
+        // What is kept is labelled.
+        let beside = if self.cache.is_some() { 2 * BESIDE } else { BESIDE };
+        let most = self.transfer.saturating_add(beside);
         let bounds = self.most();
         Bounds { request: bounds.request.min(most), reply: bounds.reply.min(most), ..bounds }
     }

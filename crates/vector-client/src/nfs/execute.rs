@@ -1,5 +1,6 @@
 //! Steps to compounds, and results back to steps.
 
+mod kept;
 mod results;
 mod run;
 
@@ -17,6 +18,7 @@ use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
 use crate::{AttributeSet, Error, Failure, VectorResult};
 
+use kept::payload;
 pub(super) use run::Run;
 
 /// Compounds of one call under way at once.
@@ -49,12 +51,18 @@ enum Obstacle {
 impl Nfs {
     /// Does the steps in order, up to the first that fails, in as few compounds as their number and size allows.
     pub async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
-        let queue =
-            steps.into_iter().enumerate().flat_map(|(index, step)| self.pieces(index, step)).collect();
-        let mut run = Run::new(queue);
+        // What is asked again later must not have been changed meanwhile by the same vector.
+        let keeps = self.cache.is_some() && steps.iter().all(only_asks);
+        let pieces = |(index, step)| match keeps.then(|| self.kept(&step)).flatten() {
+            Some(kept) => vec![(index, Work { kept: Some(kept), ..Work::new(step) })],
+            None => self.pieces(index, step),
+        };
+        let mut run = Run::new(steps.into_iter().enumerate().flat_map(pieces).collect());
+        run.keeps = keeps;
+        self.find_kept(&mut run);
         while let Some((_, front)) = run.queue.front() {
             let round = match &front.step {
-                Step::Read(read) if read.length > self.transfer() as u64 => {
+                Step::Read(read) if read.length > self.transfer() as u64 && front.kept.is_none() => {
                     self.split(&mut run);
                     Ok(())
                 }
@@ -79,13 +87,14 @@ impl Nfs {
             for (_, piece) in self.pieces(index, work.step).into_iter().rev() {
                 run.queue.push_front((index, Work { links: work.links, ..piece }));
             }
+            self.find_kept(run);
         }
     }
 
     /// A READ of more than one operation can carry is several; of those beyond [`AHEAD`], one that is taken apart when it is
     /// its turn.
     pub(super) fn pieces(&self, index: usize, step: Step) -> Vec<(usize, Work)> {
-        let work = |step| (index, Work { step, links: 0, size: None, alone: false });
+        let work = |step| (index, Work::new(step));
         let transfer = self.transfer() as u64;
         match step {
             Step::Read(read) if read.length > transfer => {
@@ -180,7 +189,7 @@ impl Nfs {
                 let known = write.offset != APPEND || work.size.is_some() || self.extension.appends;
                 write.data.len() <= transfer && known
             }
-            Step::Read(read) => read.length <= transfer as u64,
+            Step::Read(read) => read.length <= transfer as u64 || work.kept.is_some(),
             _ => true,
         };
         run.queue.iter().map(|(_, work)| work).take_while(is_ready).take(256 * PARALLEL).cloned().collect()
@@ -206,10 +215,13 @@ impl Nfs {
                 return Err((error.into(), unknown));
             }
         };
+        self.find_changed(run, plan, &reply);
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
+        let payload = reply.results.iter().map(payload).sum();
         let mut left = Vec::new();
         for piece in &plan.pieces {
-            if piece.operations.end > executed {
+            let is_same = reply.status == NfsStatus::Same && piece.unless == Some(executed);
+            if piece.operations.end > executed && !is_same {
                 self.clean_up(plan, &reply, executed).await;
                 if !left.is_empty() {
                     // Comes to it again after what is left of those before.
@@ -234,7 +246,14 @@ impl Nfs {
                 left.push((index, work));
                 continue;
             }
+            if is_same {
+                if let Some(kept) = work.kept {
+                    run.finish(index, Done::Read(kept.data.clone()));
+                }
+                continue;
+            }
             let results = &reply.results[piece.operations.clone()];
+            self.learn(&work.step, results, payload);
             let key = &reply.results[piece.key];
             let more = self.take(run, index, work, results, key, piece.descriptor);
             match more.await.map_err(|error| (error, 0))? {
@@ -262,17 +281,22 @@ impl Nfs {
             bounds,
             transfer: self.transfer(),
             atomic,
+            keeps: self.cache.is_some() && !atomic,
         }
     }
 
     /// Why the first step in the queue was not done, and what is to be done about it.
     async fn obstacle(&self, run: &mut Run, reply: &Reply, first: usize) -> Obstacle {
         let asked_for_more = match (run.queue.front(), run.queue.get(1)) {
-            (Some((_, work)), Some((_, next))) => !work.alone && asks_for_more(&work.step, &next.step),
+            (Some((_, work)), Some((_, next))) => !work.alone && asks_for_more(&work.step, next),
             _ => false,
         };
         let Some((_, work)) = run.queue.front_mut() else { return Obstacle::Again };
         let status = reply.status;
+        if work.kept.take().is_some() {
+            // Whatever it is, READ says it.
+            return Obstacle::Again;
+        }
         match status {
             NfsStatus::Access | NfsStatus::Perm | NfsStatus::Rofs | NfsStatus::ShareDenied
                 if asked_for_more =>
@@ -302,7 +326,10 @@ impl Nfs {
                 self.tried(work, reply, first);
                 let refusal = refusal(&work.step, status);
                 match self.follow(work).await {
-                    Ok(true) => Obstacle::Again,
+                    Ok(true) => {
+                        work.kept = run.keeps.then(|| self.kept(&work.step)).flatten();
+                        Obstacle::Again
+                    }
                     Ok(false) => Obstacle::Failed(refusal),
                     Err(error) => Obstacle::Failed(error),
                 }

@@ -10,6 +10,7 @@ use nfs4::{CompoundModeArgs, FileHandle, NfsArgOp, StateId, StateOwner};
 use nfs4_client::operations::close;
 use nfs4_client::{ClientError, OpenState};
 
+use super::cache::Kept;
 use super::open_files::OpenFiles;
 use super::position::{Place, Position, Start};
 use super::size;
@@ -46,6 +47,14 @@ pub(super) struct Work {
     pub size: Option<u64>,
     /// Whether it has an open of its own: there is no right to what those after it want.
     pub alone: bool,
+    /// What it reads, if that is still so.
+    pub kept: Option<Arc<Kept>>,
+}
+
+impl Work {
+    pub fn new(step: Step) -> Work {
+        Work { step, links: 0, size: None, alone: false, kept: None }
+    }
 }
 
 /// What became of a step in a compound.
@@ -57,6 +66,8 @@ pub(super) struct Piece {
     pub key: usize,
     /// The descriptor that an [`Step::Open`] will be.
     pub descriptor: Option<Descriptor>,
+    /// The NVERIFY that fails if the step is done, as what is kept is still so.
+    pub unless: Option<usize>,
 }
 
 /// An OPEN in the compound.
@@ -97,6 +108,8 @@ pub(super) struct Context<'a> {
     pub transfer: usize,
     /// Whether all is done or nothing.
     pub atomic: bool,
+    /// Whether what is read is to be kept.
+    pub keeps: bool,
 }
 
 /// What a compound looked like before a step was put into it.

@@ -51,7 +51,12 @@ impl Nfs {
                 self.files.get(*descriptor)?.committed(*verifier)?;
                 Done::Nothing
             }
+            (Step::Read(_), NfsResOp::GetAttr(_)) => {
+                let Some(kept) = work.kept.take() else { return Ok(Some(work)) };
+                Done::Read(kept.data.clone())
+            }
             (Step::Read(read), NfsResOp::Read(Outcome::Ok(got))) => {
+                work.kept = None;
                 let data = got.data.clone().into_bytes();
                 let (length, end_of_file) = (data.len() as u64, got.eof);
                 let pieces = if data.is_empty() { Vec::new() } else { vec![data] };

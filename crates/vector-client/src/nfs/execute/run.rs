@@ -13,11 +13,13 @@ pub(in crate::nfs) struct Run {
     pub delayed: Option<(Duration, Duration)>,
     /// How often the server refused a compound as too large.
     pub refused: u32,
+    /// Whether what is kept may stand for what is read.
+    pub keeps: bool,
 }
 
 impl Run {
     pub fn new(queue: VecDeque<(usize, Work)>) -> Run {
-        Run { queue, done: Vec::new(), delayed: None, refused: 0 }
+        Run { queue, done: Vec::new(), delayed: None, refused: 0, keeps: false }
     }
 
     /// The result of a step, or of a part of it.
