@@ -5,7 +5,7 @@ use futures::stream;
 
 use super::Nfs;
 use crate::step::{APPEND, Done, Open, Step, Write};
-use crate::{Descriptor, Error};
+use crate::{Descriptor, Error, NewAttributes};
 
 /// WRITEs of one file under way at once.
 const PARALLEL: usize = 16;
@@ -23,6 +23,11 @@ impl Nfs {
             });
         }
         if let Some(descriptor) = write.target.descriptor() {
+            if write.truncate {
+                let (target, attributes) = (write.target.clone(), NewAttributes::size(0));
+                let cut = Step::SetAttributes { target, attributes, follow: false };
+                Box::pin(self.execute(vec![cut])).await.map_err(|failure| failure.error)?;
+            }
             return self.side_by_side(descriptor, write).await;
         }
         let mut open = Open {

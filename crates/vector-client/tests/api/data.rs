@@ -1,7 +1,7 @@
 //! Reading and writing (V1 to V5, V26).
 
 use bytes::Bytes;
-use vector_client::{APPEND, AttributeSet, Copy, Creation, Done, Error, Read, Step, Write};
+use vector_client::{APPEND, AttributeSet, Copy, Creation, Done, Error, Open, Read, Step, Write};
 
 use crate::world::World;
 
@@ -218,5 +218,18 @@ async fn what_follows_a_copy_that_takes_several_requests_waits_for_all_of_it_and
         let read = world.client.vread(reads.into()).await.unwrap();
         assert_eq!(read[0].clone().into_bytes(), data.slice(2..));
         assert_eq!(read[1].clone().into_bytes(), "content 1");
+    }
+}
+
+#[tokio::test]
+async fn a_long_write_through_a_descriptor_cuts_off_what_was_there_if_asked_to() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "before")]).await.unwrap();
+        let open = world.client.open(Open::write("/home/a")).await.unwrap();
+        let data = vec![1; (2 << 20) + 1];
+        let write = Write { truncate: true, ..Write::new(open, 3, data) };
+        world.client.vwrite(vec![write]).await.unwrap();
+        let start = world.client.pread(open, 0, 4).await.unwrap().into_bytes();
+        assert_eq!(start[..], [0, 0, 0, 1]);
     }
 }
