@@ -28,6 +28,7 @@ mod trunk;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use nfs4::{ClientId, NfsArgOp};
@@ -179,6 +180,13 @@ impl Client {
     /// The lease: how long the server waits for a client that is silent.
     pub fn lease(&self) -> Duration {
         self.shared.lease()
+    }
+
+    /// Whether the lease has not run out, as far as is known here. After it the server may give to others what it has
+    /// delegated, and is in no position to say so (RFC 8881 §10.2.1).
+    pub fn holds_lease(&self) -> bool {
+        let renewed = Duration::from_millis(self.shared.renewed.load(Relaxed));
+        self.shared.now().saturating_sub(renewed) < self.shared.lease()
     }
 
     /// The server's name for the client; changes when the server has lost its state.

@@ -44,7 +44,6 @@ impl Client {
     /// Connects to a server: a host name or an address, with or without a port. Paths begin at its root. To be called on a
     /// tokio runtime, where the client's tasks run from then on.
     pub async fn connect(server: impl ToString, options: Options) -> Result<Client, Error> {
-        let client = nfs4_client::Client::connect(&[server.to_string()], options.nfs.clone(), None).await?;
-        Ok(Client::over(Arc::new(Nfs::new(client, &options).await?)))
+        Ok(Client::over(Arc::new(Nfs::connect(&server.to_string(), options).await?)))
     }
 }

@@ -9,6 +9,7 @@ mod list;
 mod open_files;
 mod plan;
 mod position;
+mod promise;
 mod size;
 mod transact;
 
@@ -19,7 +20,7 @@ use async_trait::async_trait;
 use environment::Clock;
 use nfs4::bits::compound_mode;
 use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, Outcome, StateOwner};
-use nfs4_client::{ClientError, Reply};
+use nfs4_client::{Callback, ClientError, Reply};
 use parking_lot::Mutex;
 
 use crate::backend::Backend;
@@ -32,6 +33,7 @@ use cache::Cache;
 use open_files::OpenFiles;
 use plan::{Bounds, Plan};
 use position::Start;
+use promise::{Promises, Recalls, Returning};
 
 /// Bytes around one READ or WRITE by path in a compound of its own.
 const AROUND: usize = 16 << 10;
@@ -50,6 +52,8 @@ pub(crate) struct Nfs {
     transfer: usize,
     extension: Extension,
     cache: Option<Cache>,
+    promises: Arc<Promises>,
+    _returning: Returning,
 }
 
 /// What the server has of the private operation COMPOUND_MODE (docs/protocol.md).
@@ -60,11 +64,28 @@ struct Extension {
 }
 
 impl Nfs {
-    pub async fn new(client: nfs4_client::Client, options: &Options) -> Result<Nfs, Error> {
+    pub async fn connect(server: &str, options: Options) -> Result<Nfs, Error> {
+        let (clock, cache) = (options.nfs.environment.clock.clone(), Cache::new(options.cache_bytes));
+        let (promises, wanted_back) = Promises::new();
+        let recalls = Recalls(Arc::downgrade(&promises));
+        let callback = cache.is_some().then(|| Arc::new(recalls) as Arc<dyn Callback>);
+        let client = nfs4_client::Client::connect(&[server], options.nfs, callback).await?;
+        let returning = Returning::begin(client.clone(), wanted_back);
         let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
-        let (clock, cache) = (options.nfs.environment.clock.clone(), Cache::new(options.cache_bytes));
-        Ok(Nfs { client, root, files, lanes, clock, transfer: options.transfer, extension, cache })
+        let transfer = options.transfer;
+        Ok(Nfs {
+            client,
+            root,
+            files,
+            lanes,
+            clock,
+            transfer,
+            extension,
+            cache,
+            promises,
+            _returning: returning,
+        })
     }
 
     /// One round trip.
@@ -74,10 +95,13 @@ impl Nfs {
 
     /// One round trip. If the server restarted, open files have other state ids when it is made again.
     async fn send(&self, plan: &Plan) -> Result<Reply, ClientError> {
-        if plan.states.is_empty() {
-            return self.client.compound(&plan.operations).await;
-        }
-        self.client.compound_with(|| plan.renewed()).await
+        let changing = self.promises.changing(&plan.touched);
+        let reply = match plan.states.is_empty() {
+            true => self.client.compound(&plan.operations).await,
+            false => self.client.compound_with(|| plan.renewed()).await,
+        };
+        changing.answered();
+        reply
     }
 
     /// How much a usual compound may be.

@@ -88,7 +88,10 @@ impl Client {
         let place = match to {
             SeekFrom::Start(place) => Some(place),
             SeekFrom::Current(by) => cursor.checked_add_signed(by),
-            SeekFrom::End(by) => self.fstat(descriptor).await?.size.unwrap_or(0).checked_add_signed(by),
+            SeekFrom::End(by) => {
+                let size = self.vlgetattrs(vec![descriptor.into()], AttributeSet::SIZE).await;
+                only(size)?.size.unwrap_or(0).checked_add_signed(by)
+            }
         };
         *cursor = place.filter(|place| i64::try_from(*place).is_ok()).ok_or(Error::Invalid {
             target: descriptor.into(),

@@ -32,6 +32,26 @@ async fn an_idle_client_renews_its_lease() {
 }
 
 #[tokio::test]
+async fn a_client_knows_when_its_lease_has_run_out() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    assert!(client.holds_lease());
+    world.stop().await;
+    world.client_clock.advance(LEASE - Duration::from_secs(1));
+    assert!(client.holds_lease());
+    world.client_clock.advance(Duration::from_secs(1));
+    assert!(!client.holds_lease());
+    world.start().await;
+    let ticking = async {
+        while !client.holds_lease() {
+            world.client_clock.advance(Duration::from_millis(50));
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(async { home(&client).await }, ticking);
+}
+
+#[tokio::test]
 async fn a_client_that_was_stopped_for_too_long_has_to_open_its_files_again() {
     let world = World::new().await;
     let client = world.client().await;

@@ -18,7 +18,7 @@ use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
 use crate::{AttributeSet, Error, Failure, VectorResult};
 
-use kept::payload;
+use kept::{payload, says_not_needed};
 pub(super) use run::Run;
 
 /// Compounds of one call under way at once.
@@ -60,7 +60,14 @@ impl Nfs {
         let mut run = Run::new(steps.into_iter().enumerate().flat_map(pieces).collect());
         run.keeps = keeps;
         self.find_kept(&mut run);
-        while let Some((_, front)) = run.queue.front() {
+        while let Some((index, front)) = run.queue.front() {
+            if let Some(done) = self.promised(&front.step) {
+                let index = *index;
+                run.queue.pop_front();
+                run.finish(index, done);
+                run.leave_out_beyond_ends();
+                continue;
+            }
             let round = match &front.step {
                 Step::Read(read) if read.length > self.transfer() as u64 && front.kept.is_none() => {
                     self.split(&mut run);
@@ -220,8 +227,8 @@ impl Nfs {
         let payload = reply.results.iter().map(payload).sum();
         let mut left = Vec::new();
         for piece in &plan.pieces {
-            let is_same = reply.status == NfsStatus::Same && piece.unless == Some(executed);
-            if piece.operations.end > executed && !is_same {
+            let ended = piece.unless == Some(executed) && says_not_needed(reply.status);
+            if piece.operations.end > executed && !ended {
                 self.clean_up(plan, &reply, executed).await;
                 if !left.is_empty() {
                     // Comes to it again after what is left of those before.
@@ -246,26 +253,28 @@ impl Nfs {
                 left.push((index, work));
                 continue;
             }
-            if is_same {
-                if let Some(kept) = work.kept {
-                    run.finish(index, Done::Read(kept.data.clone()));
-                }
+            if let (true, Step::Read(_), Some(kept)) = (ended, &work.step, &work.kept) {
+                self.believe(piece, kept.change);
+                run.finish(index, Done::Read(kept.data.clone()));
                 continue;
             }
-            let results = &reply.results[piece.operations.clone()];
-            self.learn(&work.step, results, payload);
+            let results = &reply.results[piece.operations.start..piece.operations.end.min(executed)];
+            self.learn(&work, piece, results, payload);
             let key = &reply.results[piece.key];
             let more = self.take(run, index, work, results, key, piece.descriptor);
             match more.await.map_err(|error| (error, 0))? {
                 None => {}
                 Some(rest) => left.push((index, rest)),
             }
+            if ended {
+                break;
+            }
             if run.done.len() <= index {
                 // It begins anew; what follows it only asks, and is asked again.
                 break;
             }
         }
-        let all = left.is_empty();
+        let all = left.is_empty() && reply.status.is_ok();
         // What followed is done already, and must not be done twice.
         for part in left.into_iter().rev() {
             run.queue.push_front(part);
@@ -282,6 +291,7 @@ impl Nfs {
             transfer: self.transfer(),
             atomic,
             keeps: self.cache.is_some() && !atomic,
+            promises: &self.promises,
         }
     }
 

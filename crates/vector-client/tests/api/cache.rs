@@ -1,6 +1,8 @@
 //! What was read before (V35): what a READ of it costs, and that it is never anything but what is there.
 
 mod coherence;
+mod delegations;
+mod restart;
 
 use std::future::Future;
 

@@ -32,6 +32,7 @@ impl Nfs {
                 };
                 let share = (access_bits(open.read, open.write), nfs4::bits::share_deny::NONE);
                 let state = self.client.adopt(handle.clone(), share, open_owner(descriptor), opened);
+                self.promises.opened(&state);
                 self.files.insert(descriptor, OpenFile::new(state, open.target.clone()));
                 Done::Opened(descriptor)
             }
@@ -39,6 +40,7 @@ impl Nfs {
                 let file = self.files.remove(*descriptor);
                 if let Some(file) = file {
                     self.client.closed(&file.open);
+                    self.client.returned(&file.open);
                     for result in results {
                         if let NfsResOp::Commit(Outcome::Ok(verifier)) = result {
                             file.committed(*verifier)?;

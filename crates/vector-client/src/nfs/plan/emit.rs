@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{
-    Attribute, AttributeValues, Component, CopyArgs, CreateArgs, CreateHow, CreateType, LinkArgs, LinkText,
-    NfsArgOp, OpenArgs, OpenClaim, OpenHow, StableHow, StateId, StateOwner, VerifyArgs,
+    Attribute, AttributeValues, Component, CopyArgs, CreateArgs, CreateHow, CreateType, DelegReturnArgs,
+    LinkArgs, LinkText, NfsArgOp, OpenArgs, OpenClaim, OpenHow, StableHow, StateId, StateOwner, VerifyArgs,
 };
 use nfs4_client::operations::{
     commit, get_attributes, lookup, owner, read, remove, rename, set_attributes, write,
@@ -19,6 +19,7 @@ use crate::nfs::execute::only_asks;
 use crate::nfs::links::{is_regular_file, is_symbolic_link};
 use crate::nfs::open_files::{OpenFile, OpenFiles};
 use crate::nfs::position::{Place, Start, down};
+use crate::nfs::promise::{Stamp, delegated};
 use crate::path::parts;
 use crate::step::{APPEND, Creation, Step, TO_END};
 use crate::target::{Base, Target};
@@ -39,14 +40,17 @@ pub(super) struct Emit<'a> {
 impl Emit<'_> {
     pub fn step(mut self, work: &Work, next: &[Work]) -> Result<Piece, Error> {
         let first = self.plan.operations.len();
-        let (mut descriptor, mut unless) = (None, None);
+        let (mut descriptor, mut unless, mut stamp) = (None, None, None);
         let key = match &work.step {
             Step::Open(open) => {
                 open.check()?;
                 let number = self.context.files.reserve();
                 descriptor = Some(number);
                 let owner = open_owner(number);
-                let access = access_bits(open.read, open.write);
+                let mut access = access_bits(open.read, open.write);
+                if self.context.keeps && !open.write {
+                    access |= share_access::WANT_READ_DELEG;
+                }
                 self.open(&open.target, access, open.create, open.truncate, owner, next)?;
                 self.plan.push(NfsArgOp::GetFh)
             }
@@ -57,6 +61,12 @@ impl Emit<'_> {
                 }
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
                 self.plan.closed.push(*number);
+                self.context.promises.closing(&file.open);
+                if let Some(id) = delegated(&file.open) {
+                    let back = NfsArgOp::DelegReturn(DelegReturnArgs { state_id: id.newest() });
+                    unless = Some(self.plan.push(back));
+                    self.plan.states.extend(unless.map(|back| (back, file.open.clone())));
+                }
                 key
             }
             Step::Commit(number) => {
@@ -64,11 +74,13 @@ impl Emit<'_> {
                 self.plan.push(commit(0, 0))
             }
             Step::Read(_) if let Some(kept) = &work.kept => {
+                stamp = self.stamp(&work.step);
                 let key = self.prove(work, kept, next)?;
                 unless = next.is_empty().then(|| self.plan.operations.iter().rposition(is_nverify)).flatten();
                 key
             }
             Step::Read(it) => {
+                stamp = self.stamp(&work.step);
                 let count = u32::try_from(it.length).map_err(|_| too_long(&it.target))?;
                 self.data(work, next, None, false, |state_id| vec![read(state_id, it.offset, count)])?
             }
@@ -86,6 +98,7 @@ impl Emit<'_> {
                 self.data(work, next, it.create, it.truncate, writes)?
             }
             Step::GetAttributes { target, wanted, follow } => {
+                stamp = self.stamp(&work.step);
                 self.walk(target, next)?;
                 let mut request = attributes::request(*wanted);
                 if *follow {
@@ -193,7 +206,7 @@ impl Emit<'_> {
             Step::Rename { from, to } => self.rename(from, to)?,
         };
         let operations = first..self.plan.operations.len();
-        Ok(Piece { operations, key, descriptor, unless })
+        Ok(Piece { operations, key, descriptor, unless, stamp })
     }
 
     fn rename(&mut self, from: &Target, to: &Target) -> Result<usize, Error> {
@@ -291,6 +304,12 @@ impl Emit<'_> {
         Ok(key)
     }
 
+    /// Before the file is asked about.
+    fn stamp(&self, step: &Step) -> Option<Stamp> {
+        let file = self.context.files.get(step.target().descriptor()?).ok()?;
+        self.context.promises.stamp(file.open.handle())
+    }
+
     /// Before what is read, if it is to be kept: of many small files only as far as it makes no further compound of them.
     fn ask_for_label(&mut self, work: &Work, next: &[Work]) {
         let room = self.plan.operations.len() + ONE + EACH * next.len().min(STEPS);
@@ -383,7 +402,10 @@ impl Emit<'_> {
                 })
             }
         };
-        let share_access = access | share_access::WANT_NO_DELEG;
+        let share_access = match access & share_access::WANT_DELEG_MASK {
+            0 => access | share_access::WANT_NO_DELEG,
+            _ => access,
+        };
         let arguments =
             OpenArgs { seqid: 0, share_access, share_deny: nfs4::bits::share_deny::NONE, owner, how, claim };
         let open = self.plan.push(NfsArgOp::Open(arguments));
