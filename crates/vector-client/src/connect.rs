@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use environment::Environment;
 
 use crate::nfs::Nfs;
@@ -44,6 +42,6 @@ impl Client {
     /// Connects to a server: a host name or an address, with or without a port. Paths begin at its root. To be called on a
     /// tokio runtime, where the client's tasks run from then on.
     pub async fn connect(server: impl ToString, options: Options) -> Result<Client, Error> {
-        Ok(Client::over(Arc::new(Nfs::connect(&server.to_string(), options).await?)))
+        Ok(Client::over(Nfs::connect(&server.to_string(), options).await?))
     }
 }

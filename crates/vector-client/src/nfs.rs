@@ -10,11 +10,12 @@ mod open_files;
 mod plan;
 mod position;
 mod promise;
+mod readahead;
 mod size;
 mod transact;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use environment::Clock;
@@ -22,6 +23,7 @@ use nfs4::bits::compound_mode;
 use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, Outcome, StateOwner};
 use nfs4_client::{Callback, ClientError, Reply};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
 use crate::listing::{Directory, PageResult};
@@ -53,6 +55,9 @@ pub(crate) struct Nfs {
     extension: Extension,
     cache: Option<Cache>,
     promises: Arc<Promises>,
+    /// Room for what is read ahead.
+    fetches: Arc<Semaphore>,
+    me: Weak<Nfs>,
     _returning: Returning,
 }
 
@@ -64,7 +69,7 @@ struct Extension {
 }
 
 impl Nfs {
-    pub async fn connect(server: &str, options: Options) -> Result<Nfs, Error> {
+    pub async fn connect(server: &str, options: Options) -> Result<Arc<Nfs>, Error> {
         let (clock, cache) = (options.nfs.environment.clock.clone(), Cache::new(options.cache_bytes));
         let (promises, wanted_back) = Promises::new();
         let recalls = Recalls(Arc::downgrade(&promises));
@@ -74,7 +79,7 @@ impl Nfs {
         let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
         let transfer = options.transfer;
-        Ok(Nfs {
+        Ok(Arc::new_cyclic(|me| Nfs {
             client,
             root,
             files,
@@ -84,8 +89,10 @@ impl Nfs {
             extension,
             cache,
             promises,
+            fetches: Arc::new(Semaphore::new(readahead::AT_ONCE)),
+            me: me.clone(),
             _returning: returning,
-        })
+        }))
     }
 
     /// One round trip.
@@ -162,7 +169,8 @@ async fn extension(client: &nfs4_client::Client) -> Result<Extension, Error> {
 #[async_trait]
 impl Backend for Nfs {
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
-        Nfs::execute(self, steps).await
+        self.read_ahead(&steps).await;
+        self.do_all(steps).await
     }
 
     async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {

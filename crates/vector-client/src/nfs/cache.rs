@@ -118,6 +118,11 @@ impl Cache {
         })
     }
 
+    /// Bytes of data that it may have.
+    pub fn capacity(&self) -> u64 {
+        self.blocks.capacity()
+    }
+
     /// The file that this led to when it was read last.
     pub fn handle_of(&self, target: &Target) -> Option<FileHandle> {
         self.names.get(target)

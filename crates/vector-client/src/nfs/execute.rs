@@ -50,7 +50,7 @@ enum Obstacle {
 
 impl Nfs {
     /// Does the steps in order, up to the first that fails, in as few compounds as their number and size allows.
-    pub async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
+    pub async fn do_all(&self, steps: Vec<Step>) -> VectorResult<Done> {
         // What is asked again later must not have been changed meanwhile by the same vector.
         let keeps = self.cache.is_some() && steps.iter().all(only_asks);
         let pieces = |(index, step)| match keeps.then(|| self.kept(&step)).flatten() {
@@ -138,7 +138,7 @@ impl Nfs {
         let follow = matches!(&work.step, Step::Write(write) if write.follow);
         let wanted = AttributeSet::SIZE;
         let ask = Step::GetAttributes { target, wanted, follow };
-        match Box::pin(self.execute(vec![ask])).await.map(|mut done| done.pop()) {
+        match Box::pin(self.do_all(vec![ask])).await.map(|mut done| done.pop()) {
             Ok(Some(Done::Attributes(attributes))) => work.size = Some(attributes.size.unwrap_or(0)),
             Ok(_) => return Err((Error::Unsupported("appending"), 0)),
             Err(failure) if failure.error.is_not_found() && creates(&work.step) => work.size = Some(0),

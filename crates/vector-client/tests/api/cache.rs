@@ -2,6 +2,7 @@
 
 mod coherence;
 mod delegations;
+mod readahead;
 mod restart;
 
 use std::future::Future;
