@@ -56,7 +56,7 @@ impl Client {
         only(self.vread(vec![Read::new(descriptor, offset, length)]).await)
     }
 
-    /// Writes at the cursor and moves it on; bytes written, which are all. Safe after
+    /// Writes at the cursor and moves it on; bytes written, which are all. As with [`pwrite`](Self::pwrite), safe after
     /// [`fsync`](Self::fsync).
     pub async fn write(&self, descriptor: Descriptor, data: impl Into<Bytes>) -> Result<u64, Error> {
         let cursor = self.cursors.of(descriptor);
@@ -66,14 +66,16 @@ impl Client {
         Ok(written)
     }
 
-    /// Writes from `offset` on; the cursor stays.
+    /// Writes from `offset` on; the cursor stays. Over NFS it may be sent later, together with more
+    /// ([`write_behind_bytes`](crate::Options::write_behind_bytes)): whatever this client does next sees it, others see it after
+    /// [`fsync`](Self::fsync) or [`close_file`](Self::close_file), which say if it could not be written.
     pub async fn pwrite(
         &self,
         descriptor: Descriptor,
         offset: u64,
         data: impl Into<Bytes>,
     ) -> Result<u64, Error> {
-        only(self.vwrite(vec![Write::new(descriptor, offset, data)]).await)
+        self.backend.write_later(Write::new(descriptor, offset, data)).await
     }
 
     /// Writes at the end of the file, wherever that is when the data is written (`O_APPEND`); the cursor stays.

@@ -4,6 +4,7 @@ mod coherence;
 mod delegations;
 mod readahead;
 mod restart;
+mod write_behind;
 
 use std::future::Future;
 

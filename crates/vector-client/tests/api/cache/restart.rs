@@ -58,10 +58,18 @@ impl Restarting {
     }
 
     pub async fn restart(&mut self) {
+        self.stop().await;
+        self.start_again().await;
+    }
+
+    pub async fn stop(&mut self) {
         if let Some((stop, task)) = self.running.take() {
             stop.cancel();
             task.await.unwrap();
         }
+    }
+
+    pub async fn start_again(&mut self) {
         let listener = loop {
             match TcpListener::bind(self.address).await {
                 Ok(listener) => break listener,
@@ -72,7 +80,13 @@ impl Restarting {
     }
 
     pub async fn client(&self) -> Client {
-        Client::connect(self.address, Options::default()).await.unwrap()
+        self.client_with(|_| {}).await
+    }
+
+    pub async fn client_with(&self, change: impl FnOnce(&mut Options)) -> Client {
+        let mut options = Options::default();
+        change(&mut options);
+        Client::connect(self.address, options).await.unwrap()
     }
 }
 
