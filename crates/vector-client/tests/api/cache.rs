@@ -9,9 +9,12 @@ mod write_behind;
 use std::future::Future;
 
 use bytes::Bytes;
-use vector_client::{Client, Data, Error, NewAttributes, Open, Read, Statistics, Step, TO_END, Write};
+use vector_client::{
+    AttributeSet, Client, Data, Error, NewAttributes, Open, Read, Statistics, Step, TO_END, Write,
+};
 
 use crate::world::World;
+use restart::Restarting;
 
 /// Bytes of messages without any content of files.
 const NO_PAYLOAD: u64 = 1024;
@@ -137,6 +140,34 @@ async fn a_name_that_leads_elsewhere_is_never_the_file_it_led_to() {
     other.mkdir("/home/a", 0o700).await.unwrap();
     let failure = world.client.vread(vec![Read::new("/home/a", 0, 100)]).await.unwrap_err();
     assert_eq!(failure.error.errno(), 21);
+}
+
+#[tokio::test]
+async fn files_that_have_the_same_change_are_told_apart_when_their_directories_change_places() {
+    let world = Restarting::start_at_one_instant().await;
+    let (client, other) = (world.client().await, world.client().await);
+    for directory in ["/home/x", "/home/y"] {
+        other.mkdir(directory, 0o700).await.unwrap();
+        let write = Write::whole(format!("{directory}/f"), 0o600, directory);
+        other.vwrite(vec![write]).await.unwrap();
+    }
+    let both = ["/home/x/f", "/home/y/f"];
+    let changes = other.vgetattrs(both.map(Into::into).into(), AttributeSet::CHANGE).await.unwrap();
+    assert_eq!(changes[0], changes[1], "nothing else tells them apart");
+    let reads = || both.map(|name| Read::new(name, 0, 100)).to_vec();
+    let all = || async {
+        let data = client.vread(reads()).await.unwrap();
+        data.into_iter().map(Data::into_bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(all().await, ["/home/x", "/home/y"]);
+    for (from, to) in [("/home/x", "/home/z"), ("/home/y", "/home/x"), ("/home/z", "/home/y")] {
+        other.rename(from, to).await.unwrap();
+    }
+    assert_eq!(all().await, ["/home/y", "/home/x"]);
+    assert_eq!(whole(&client, "/home/x/f").await, "/home/y");
+    other.rename("/home/x", "/home/z").await.unwrap();
+    other.rename("/home/y", "/home/x").await.unwrap();
+    assert_eq!(whole(&client, "/home/x/f").await, "/home/x");
 }
 
 #[tokio::test]

@@ -2,14 +2,17 @@
 //! written.
 
 use std::io::SeekFrom;
-use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::task::Poll;
 use std::time::Duration;
 
+use environment::{Clock, Environment};
+use ids::Timestamp;
 use vector_client::{AttributeSet, NewAttributes, Open, Read, Write};
 
-use super::restart::Restarting;
+use super::restart::{LEASE, Restarting};
 use super::{content, cost, whole};
 use crate::world::World;
 
@@ -186,6 +189,54 @@ async fn readers_never_read_what_is_older_than_the_last_write_that_had_ended() {
         tokio::join!(write, read(opened[0]), read(opened[1]));
         client.vclose(vec![opened[0], opened[1], own]).await.unwrap();
     }
+}
+
+/// The machine's time, and more.
+struct AheadClock {
+    real: Arc<dyn Clock>,
+    by: AtomicU64,
+}
+
+#[async_trait::async_trait]
+impl Clock for AheadClock {
+    fn wall(&self) -> Timestamp {
+        self.real.wall()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.real.monotonic() + Duration::from_secs(self.by.load(SeqCst))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.real.sleep(duration).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_believed_when_the_lease_may_have_run_out() {
+    let mut world = Restarting::start().await;
+    let clock = Arc::new(AheadClock { real: Environment::real().clock, by: AtomicU64::new(0) });
+    let client = world.client_with(|options| options.nfs.environment.clock = clock.clone()).await;
+    client.vwrite(vec![Write::whole("/home/a", 0o600, "0123")]).await.unwrap();
+    let open = client.open(Open::read("/home/a")).await.unwrap();
+    let known = || async {
+        let data = client.pread(open, 0, 9).await.unwrap().into_bytes();
+        (data, client.vgetattrs(vec![open.into()], WANTED).await.unwrap()[0].size)
+    };
+    let expected = ("0123".into(), Some(4));
+    assert_eq!(known().await, expected);
+    world.stop().await;
+    assert_eq!(known().await, expected, "others can change nothing before the lease has run out");
+    clock.by.store(LEASE.as_secs(), SeqCst);
+    {
+        let read = client.pread(open, 0, 9);
+        let attributes = client.vgetattrs(vec![open.into()], WANTED);
+        futures::pin_mut!(read, attributes);
+        assert!(matches!(futures::poll!(read), Poll::Pending));
+        assert!(matches!(futures::poll!(attributes), Poll::Pending));
+    }
+    world.start_again().await;
+    assert_eq!(known().await, expected);
 }
 
 #[tokio::test]

@@ -4,15 +4,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::Environment;
+use environment::{Clock, Environment};
 use file_system::memory::MemoryFileSystem;
 use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
-use ids::VolumeId;
+use ids::{Timestamp, VolumeId};
 use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use vector_client::{Client, Options};
+
+/// Of the server.
+pub const LEASE: Duration = Duration::from_secs(20);
 
 pub struct Restarting {
     address: SocketAddr,
@@ -23,7 +26,16 @@ pub struct Restarting {
 
 impl Restarting {
     pub async fn start() -> Restarting {
-        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), Environment::real().clock));
+        Restarting::start_with(Environment::real().clock).await
+    }
+
+    /// Files to which the same is done have the same `change`.
+    pub async fn start_at_one_instant() -> Restarting {
+        Restarting::start_with(Arc::new(Stopped)).await
+    }
+
+    async fn start_with(clock: Arc<dyn Clock>) -> Restarting {
+        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), clock));
         let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
         let root = transaction.root();
         let mode = SetAttributes::with_mode(0o777);
@@ -44,7 +56,7 @@ impl Restarting {
             environment: Environment::real(),
             server_id: b"test".to_vec(),
             // Nobody waits for it: whoever holds something reclaims it.
-            lease: Duration::from_secs(20),
+            lease: LEASE,
             courtesy: ServerConfig::DEFAULT_COURTESY,
             delegations: true,
             limits: Limits::default(),
@@ -95,5 +107,23 @@ impl Drop for Restarting {
         if let Some((stop, _)) = self.running.take() {
             stop.cancel();
         }
+    }
+}
+
+/// Time that stands still.
+struct Stopped;
+
+#[async_trait::async_trait]
+impl Clock for Stopped {
+    fn wall(&self) -> Timestamp {
+        Timestamp { seconds: 1_000_000, nanos: 0 }
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending().await
     }
 }
