@@ -1,7 +1,7 @@
 //! One file at a time, as in POSIX (V23): for programs that move to vectors call by call.
 //!
 //! The descriptors are those of [`Client::vopen`], and each has a cursor (V8). Every call is one round trip, unless it says
-//! otherwise; that is what the vectors are for.
+//! otherwise, or what it wants is known, or is sent later; that is what the vectors are for.
 
 mod cursor;
 

@@ -3,6 +3,7 @@
 //! What is sent later is sent to be stable at once: it is forgotten here only when the server can lose it no more, so it is
 //! never lost with a server that restarts. What could not be sent stays, and is sent again by whoever waits for it.
 
+mod barrier;
 mod unsent;
 
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use super::Nfs;
 use super::open_files::OpenFile;
 use crate::step::{APPEND, Done, Step, Write};
-use crate::{Descriptor, Error, Failure, Target, VectorResult};
+use crate::{Descriptor, Error};
 
 use unsent::Unsent;
 
@@ -259,83 +260,10 @@ impl Nfs {
         Ok(())
     }
 
-    /// Does steps, and before them sends what they could see, or be about. What cannot be sent fails the first step that is
-    /// about its file.
-    pub(super) async fn all_done(&self, mut steps: Vec<Step>) -> VectorResult<Done> {
-        let closing: Vec<_> = steps.iter().filter_map(closes).collect();
-        let set_closing = |is_closing| {
-            for file in closing.iter().filter_map(|it| self.files.get(*it).ok()) {
-                file.tail.0.lock().is_closing = is_closing;
-            }
-        };
-        set_closing(true);
-        let unsent = if self.behind.is_empty() { None } else { self.first_unsent(&steps).await };
-        let result = match unsent {
-            None => self.do_all(steps).await,
-            Some(Trouble { step, descriptor, error }) => {
-                let after = steps.split_off(step);
-                match self.do_all(steps).await {
-                    Ok(done) => {
-                        if let Some(descriptor) = after.first().and_then(closes) {
-                            // It is closed nevertheless; that its data is lost is being said.
-                            self.give_up(descriptor);
-                            let _ = self.do_all(vec![Step::Close(descriptor)]).await;
-                        }
-                        Err(Failure { done, error, unknown: 0 })
-                    }
-                    Err(failure) => {
-                        self.tell_later(descriptor, error);
-                        Err(failure)
-                    }
-                }
-            }
-        };
-        // Those that were not reached are open as before.
-        set_closing(false);
-        result
-    }
-
-    /// The first of these steps that is about a file of which something could not be sent.
-    async fn first_unsent(&self, steps: &[Step]) -> Option<Trouble> {
-        let mut first: Option<Trouble> = None;
-        for (descriptor, file) in self.behind.all() {
-            let is_it = |target: &Target| {
-                let same = target.descriptor().and_then(|it| self.files.get(it).ok());
-                same.is_some_and(|it| it.open.handle() == file.open.handle())
-            };
-            let step = steps.iter().position(|step| targets(step).iter().any(is_it));
-            if step.is_none() && !steps.iter().any(names_a_path) {
-                continue;
-            }
-            let Err(error) = self.flush(descriptor, &file).await else { continue };
-            match step {
-                Some(step) if first.as_ref().is_none_or(|first| step < first.step) => {
-                    if let Some(later) = first.replace(Trouble { step, descriptor, error }) {
-                        self.tell_later(later.descriptor, later.error);
-                    }
-                }
-                _ => self.tell_later(descriptor, error),
-            }
-        }
-        first
-    }
-
     fn tell_later(&self, descriptor: Descriptor, error: Error) {
         if let Ok(file) = self.files.get(descriptor) {
             file.tail.0.lock().failed.get_or_insert(error);
         }
-    }
-
-    /// Forgets what could not be sent.
-    fn give_up(&self, descriptor: Descriptor) {
-        let Ok(file) = self.files.get(descriptor) else { return };
-        {
-            let mut state = file.tail.0.lock();
-            state.unsent.take();
-            state.failed = None;
-            self.behind.room.add_permits(std::mem::take(&mut state.room));
-        }
-        self.behind.remove(descriptor, &file);
     }
 
     /// Sends everything; what could not be sent is said later.
@@ -355,32 +283,4 @@ impl Nfs {
         }
         result
     }
-}
-
-/// A step that cannot be done, as something written before it to its file could not be sent.
-struct Trouble {
-    step: usize,
-    descriptor: Descriptor,
-    error: Error,
-}
-
-fn closes(step: &Step) -> Option<Descriptor> {
-    match step {
-        Step::Close(descriptor) => Some(*descriptor),
-        _ => None,
-    }
-}
-
-fn targets(step: &Step) -> Vec<Target> {
-    match step {
-        Step::Copy(copy) => vec![copy.source.clone(), copy.destination.clone()],
-        Step::HardLink { existing, new } => vec![existing.clone(), new.clone()],
-        Step::Rename { from, to } => vec![from.clone(), to.clone()],
-        step => vec![step.target()],
-    }
-}
-
-/// Whether it may be about any file.
-fn names_a_path(step: &Step) -> bool {
-    targets(step).iter().any(|target| target.descriptor().is_none())
 }

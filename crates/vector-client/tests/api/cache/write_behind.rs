@@ -82,6 +82,9 @@ async fn what_could_not_be_written_is_said_by_fsync_and_by_close_and_by_nothing_
     // Of other files nothing is wrong.
     client.vwrite(vec![Write::whole("/home/b", 0o600, "b")]).await.unwrap();
     assert_eq!(whole(client, "/home/b").await, "b");
+    let other = client.open(Open::write("/home/a")).await.unwrap();
+    assert_eq!(errno(client.fsync(other).await), expected, "it is the same file");
+    client.close_file(other).await.unwrap();
     assert_eq!(errno(client.fsync(file).await), expected);
     assert_eq!(errno(client.fsync(file).await), expected, "it is kept, and not safe now either");
     // Done up to there, and not further.
