@@ -58,6 +58,9 @@ struct State {
     /// Why something was not sent, until somebody is told.
     failed: Option<Error>,
     failures: u64,
+    /// Something could not be sent, and since then the client has changed files by a path that may be this one: what is left is
+    /// older than that, and must not be written over it.
+    overtaken: Option<NfsStatus>,
 }
 
 impl Behind {
@@ -139,6 +142,9 @@ impl Nfs {
             if state.is_closing {
                 return Err(Error::NotOpen(descriptor));
             }
+            if let Some(status) = state.overtaken {
+                return Err(Error::Refused { target: descriptor.into(), status });
+            }
             room.forget();
             state.unsent.write(write.offset, write.data.clone());
             state.room += length;
@@ -153,7 +159,7 @@ impl Nfs {
         let Some(nfs) = self.me.upgrade() else { return };
         let mut state = file.tail.0.lock();
         let failed = state.failed.is_some() && !insists;
-        if state.sending.is_some() || state.unsent.is_empty() || failed {
+        if state.sending.is_some() || state.unsent.is_empty() || state.overtaken.is_some() || failed {
             return;
         }
         state.failed = None;
@@ -165,6 +171,7 @@ impl Nfs {
         // Whoever waits may give up; what is being sent is sent.
         tokio::spawn(async move {
             let left = nfs.send_all(descriptor, unsent).await;
+            let is_sent = left.is_ok();
             {
                 let mut state = file.tail.0.lock();
                 state.sending = None;
@@ -180,7 +187,9 @@ impl Nfs {
             }
             nfs.behind.remove(descriptor, &file);
             drop(ended);
-            nfs.send_more(descriptor, &file, false);
+            if is_sent {
+                nfs.send_more(descriptor, &file, false);
+            }
         });
     }
 
@@ -243,6 +252,9 @@ impl Nfs {
         // What is on its way, and once more what has come since.
         let mut batches = 1 + usize::from(file.tail.0.lock().sending.is_some());
         while batches > 0 {
+            if let Some(status) = file.tail.0.lock().overtaken {
+                return Err(Error::Refused { target: descriptor.into(), status });
+            }
             let failures = file.tail.0.lock().failures;
             self.send_more(descriptor, file, true);
             let waiting = file.tail.0.lock().sending.clone();
@@ -250,7 +262,8 @@ impl Nfs {
                 let _ = waiting.changed().await;
             }
             let mut state = file.tail.0.lock();
-            if state.failures == failures {
+            if state.failures == failures || batches > 1 {
+                // What failed was begun before, and is tried again with what has come since.
                 batches -= 1;
             } else if let Some(error) = state.failed.take() {
                 return Err(error);

@@ -1,7 +1,10 @@
 //! What comes before steps that could see what is not sent yet.
 
+use nfs4::NfsStatus;
+
 use crate::nfs::Nfs;
 use crate::nfs::open_files::OpenFiles;
+use crate::nfs::promise::{Touched, touched};
 use crate::step::{Done, Step};
 use crate::{Descriptor, Error, Failure, Target, VectorResult};
 
@@ -50,6 +53,7 @@ impl Nfs {
                 continue;
             }
             let Err(error) = self.flush(descriptor, &file).await else { continue };
+            let status = if let Error::Refused { status, .. } = error { status } else { NfsStatus::Io };
             match step {
                 Some(step) if first.as_ref().is_none_or(|first| step < first.step) => {
                     if let Some(later) = first.replace(Trouble { step, descriptor, error }) {
@@ -57,6 +61,17 @@ impl Nfs {
                     }
                 }
                 _ => self.tell_later(descriptor, error),
+            }
+            if steps.iter().any(|step| touched(step, &self.files) == Some(Touched::Any)) {
+                let sending = {
+                    let mut state = file.tail.0.lock();
+                    state.overtaken = Some(status);
+                    state.sending.clone()
+                };
+                if let Some(mut sending) = sending {
+                    // Somebody has begun it again meanwhile.
+                    let _ = sending.changed().await;
+                }
             }
         }
         first
@@ -68,7 +83,7 @@ impl Nfs {
         {
             let mut state = file.tail.0.lock();
             state.unsent.take();
-            state.failed = None;
+            (state.failed, state.overtaken) = (None, None);
             self.behind.room.add_permits(std::mem::take(&mut state.room));
         }
         self.behind.remove(descriptor, &file);

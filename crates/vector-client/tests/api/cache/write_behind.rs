@@ -77,6 +77,7 @@ async fn what_could_not_be_written_is_said_by_fsync_and_by_close_and_by_nothing_
     let file = client.create("/home/a", 0o600).await.unwrap();
     let errno = |result: Result<(), Error>| result.unwrap_err().errno();
     client.pwrite(file, BEYOND, "x").await.unwrap();
+    client.pwrite(file, 0, "good").await.unwrap();
     let as_ever = client.vwrite(vec![Write { stable: true, ..Write::new("/home/a", BEYOND, "x") }]).await;
     let expected = as_ever.unwrap_err().error.errno();
     // Of other files nothing is wrong.
@@ -96,7 +97,6 @@ async fn what_could_not_be_written_is_said_by_fsync_and_by_close_and_by_nothing_
     let failure = client.execute(steps).await.unwrap_err();
     assert_eq!((failure.index(), failure.error.errno(), failure.unknown), (1, expected, 0));
     assert!(client.exists("/home/c").await.unwrap() && !client.exists("/home/d").await.unwrap());
-    client.pwrite(file, 0, "good").await.unwrap();
     assert_eq!(errno(client.close_file(file).await), expected);
     assert_eq!(errno(client.close_file(file).await), 9, "it is closed");
     assert_eq!(whole(client, "/home/a").await, "good", "what could be written is written");
@@ -105,6 +105,23 @@ async fn what_could_not_be_written_is_said_by_fsync_and_by_close_and_by_nothing_
     client.pwrite(file, 0, content(16 << 20, 1)).await.unwrap();
     client.close_file(file).await.unwrap();
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_could_not_be_written_is_never_written_over_what_the_client_wrote_after_it() {
+    const BEYOND: u64 = i64::MAX as u64 - 100;
+    let world = World::new().await;
+    let client = &world.client;
+    let file = client.create("/home/a", 0o600).await.unwrap();
+    client.pwrite(file, BEYOND, "x").await.unwrap();
+    client.pwrite(file, 0, "old").await.unwrap();
+    assert!(client.fsync(file).await.is_err());
+    client.vwrite(vec![Write::new("/home/a", 0, "new")]).await.unwrap();
+    assert!(client.fsync(file).await.is_err());
+    assert!(client.pwrite(file, 5, "more").await.is_err());
+    assert!(client.pread(file, 0, 9).await.is_err(), "that would be neither the old nor the new");
+    assert!(client.close_file(file).await.is_err());
+    assert_eq!(whole(client, "/home/a").await, "new");
 }
 
 #[tokio::test]
