@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use crate::listing::{Directory, PageResult};
-use crate::step::{Done, Step, Write};
+use crate::step::{Done, Step};
 use crate::transaction::{Aborted, TransactionLimits};
 use crate::{Error, Statistics, VectorResult};
 
@@ -12,15 +12,6 @@ use crate::{Error, Statistics, VectorResult};
 pub(crate) trait Backend: Send + Sync {
     /// Does the steps in order, up to the first that fails.
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done>;
-
-    /// Writes through a descriptor, and may send it later: before the next steps that could see it, and before the file is
-    /// closed or committed.
-    async fn write_later(&self, write: Write) -> Result<u64, Error> {
-        let written = |done: Vec<Done>| {
-            done.iter().map(|done| if let Done::Written(bytes) = done { *bytes } else { 0 }).sum()
-        };
-        self.execute(vec![Step::Write(write)]).await.map(written).map_err(|failure| failure.error)
-    }
 
     /// Does all the steps at one instant, or none of them.
     async fn transact(&self, _: Vec<Step>) -> Result<Vec<Done>, Aborted> {

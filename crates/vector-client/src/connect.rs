@@ -9,9 +9,6 @@ const TRANSFER: usize = 1 << 20;
 /// Bytes of memory for what was read, unless said otherwise.
 const CACHE: u64 = 64 << 20;
 
-/// Bytes of memory for what is sent later, unless said otherwise.
-const WRITE_BEHIND: u64 = 16 << 20;
-
 /// How to connect.
 #[derive(Clone)]
 pub struct Options {
@@ -23,9 +20,6 @@ pub struct Options {
     pub extensions: bool,
     /// Bytes of memory for what was read, names included (V35); 0 for none.
     pub cache_bytes: u64,
-    /// Bytes of memory for what was written through descriptors by [`Client::write`] and [`Client::pwrite`], and is sent
-    /// later (V35); 0 to send all at once.
-    pub write_behind_bytes: u64,
 }
 
 impl Options {
@@ -34,8 +28,7 @@ impl Options {
         let mut nfs = nfs4_client::Options::new(environment);
         nfs.operations = 1537;
         nfs.cached_response_bytes = 256 << 10;
-        let (cache_bytes, write_behind_bytes) = (CACHE, WRITE_BEHIND);
-        Options { nfs, transfer: TRANSFER, extensions: true, cache_bytes, write_behind_bytes }
+        Options { nfs, transfer: TRANSFER, extensions: true, cache_bytes: CACHE }
     }
 }
 

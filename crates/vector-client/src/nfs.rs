@@ -1,7 +1,6 @@
 //! Steps over NFSv4.1 and 4.2.
 
 mod attributes;
-mod behind;
 mod cache;
 mod execute;
 mod large;
@@ -28,11 +27,10 @@ use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
 use crate::listing::{Directory, PageResult};
-use crate::step::{Done, Step, Write};
+use crate::step::{Done, Step};
 use crate::transaction::{Aborted, TransactionLimits};
 use crate::{Error, Options, Statistics, VectorResult};
 
-use behind::Behind;
 use cache::Cache;
 use open_files::OpenFiles;
 use plan::{Bounds, Plan};
@@ -57,7 +55,6 @@ pub(crate) struct Nfs {
     extension: Extension,
     cache: Option<Cache>,
     promises: Arc<Promises>,
-    behind: Behind,
     /// Room for what is read ahead.
     fetches: Arc<Semaphore>,
     me: Weak<Nfs>,
@@ -74,7 +71,6 @@ struct Extension {
 impl Nfs {
     pub async fn connect(server: &str, options: Options) -> Result<Arc<Nfs>, Error> {
         let (clock, cache) = (options.nfs.environment.clock.clone(), Cache::new(options.cache_bytes));
-        let behind = Behind::new(options.write_behind_bytes);
         let (promises, wanted_back) = Promises::new();
         let recalls = Recalls(Arc::downgrade(&promises));
         let callback = cache.is_some().then(|| Arc::new(recalls) as Arc<dyn Callback>);
@@ -93,7 +89,6 @@ impl Nfs {
             extension,
             cache,
             promises,
-            behind,
             fetches: Arc::new(Semaphore::new(readahead::AT_ONCE)),
             me: me.clone(),
             _returning: returning,
@@ -175,15 +170,10 @@ async fn extension(client: &nfs4_client::Client) -> Result<Extension, Error> {
 impl Backend for Nfs {
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
         self.read_ahead(&steps).await;
-        self.all_done(steps).await
-    }
-
-    async fn write_later(&self, write: Write) -> Result<u64, Error> {
-        Nfs::write_later(self, write).await
+        self.do_all(steps).await
     }
 
     async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {
-        self.flush_all().await.map_err(|error| Aborted { step: None, error, unknown: false })?;
         Nfs::transact(self, steps).await
     }
 
@@ -192,8 +182,6 @@ impl Backend for Nfs {
     }
 
     async fn read_directories(&self, directories: Vec<Directory>) -> Vec<PageResult> {
-        // Whoever is told why something was not sent is who waits for that.
-        self.flush_silently().await;
         Nfs::read_directories(self, directories).await
     }
 
@@ -208,9 +196,7 @@ impl Backend for Nfs {
     }
 
     async fn close(&self) -> Result<(), Error> {
-        let sent = self.flush_all().await;
-        self.client.close().await?;
-        sent
+        Ok(self.client.close().await?)
     }
 }
 

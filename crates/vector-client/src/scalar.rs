@@ -1,7 +1,7 @@
 //! One file at a time, as in POSIX (V23): for programs that move to vectors call by call.
 //!
 //! The descriptors are those of [`Client::vopen`], and each has a cursor (V8). Every call is one round trip, unless it says
-//! otherwise, or what it wants is known, or is sent later; that is what the vectors are for.
+//! otherwise, or what it wants is known; that is what the vectors are for.
 
 mod cursor;
 
@@ -56,7 +56,7 @@ impl Client {
         only(self.vread(vec![Read::new(descriptor, offset, length)]).await)
     }
 
-    /// Writes at the cursor and moves it on; bytes written, which are all. As with [`pwrite`](Self::pwrite), safe after
+    /// Writes at the cursor and moves it on; bytes written, which are all. Safe after
     /// [`fsync`](Self::fsync).
     pub async fn write(&self, descriptor: Descriptor, data: impl Into<Bytes>) -> Result<u64, Error> {
         let cursor = self.cursors.of(descriptor);
@@ -66,16 +66,14 @@ impl Client {
         Ok(written)
     }
 
-    /// Writes from `offset` on; the cursor stays. Over NFS it may be sent later, together with more
-    /// ([`write_behind_bytes`](crate::Options::write_behind_bytes)): whatever this client does next sees it, others see it after
-    /// [`fsync`](Self::fsync) or [`close_file`](Self::close_file), which say if it could not be written.
+    /// Writes from `offset` on; the cursor stays.
     pub async fn pwrite(
         &self,
         descriptor: Descriptor,
         offset: u64,
         data: impl Into<Bytes>,
     ) -> Result<u64, Error> {
-        self.backend.write_later(Write::new(descriptor, offset, data)).await
+        only(self.vwrite(vec![Write::new(descriptor, offset, data)]).await)
     }
 
     /// Writes at the end of the file, wherever that is when the data is written (`O_APPEND`); the cursor stays.

@@ -8,7 +8,6 @@ use nfs4::Verifier;
 use nfs4_client::OpenState;
 use parking_lot::{Mutex, RwLock};
 
-use super::behind::Tail;
 use super::readahead::Ahead;
 use crate::{Descriptor, Error, Target};
 
@@ -19,7 +18,6 @@ pub(super) struct OpenFile {
     /// What it was opened by, for messages.
     pub target: Target,
     pub ahead: Mutex<Ahead>,
-    pub tail: Tail,
     unsafe_writes: Mutex<Unsafe>,
 }
 
@@ -33,13 +31,7 @@ struct Unsafe {
 
 impl OpenFile {
     pub fn new(open: Arc<OpenState>, target: Target) -> OpenFile {
-        OpenFile {
-            open,
-            target,
-            ahead: Mutex::default(),
-            tail: Tail::default(),
-            unsafe_writes: Mutex::default(),
-        }
+        OpenFile { open, target, ahead: Mutex::default(), unsafe_writes: Mutex::default() }
     }
 
     /// Data was written that is not safe yet.

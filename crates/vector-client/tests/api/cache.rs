@@ -4,7 +4,6 @@ mod coherence;
 mod delegations;
 mod readahead;
 mod restart;
-mod write_behind;
 
 use std::future::Future;
 

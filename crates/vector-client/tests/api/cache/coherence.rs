@@ -110,12 +110,7 @@ async fn perform(clients: &[Client], opened: &mut Opened, who: usize, act: &Act)
         }
         Act::WriteOpen { number, offset, text } => {
             if let Some((who, descriptor, _)) = opened.get(*number) {
-                // By a vector at once, by a single call at the latest when that is wanted.
-                if offset % 2 == 0 {
-                    drop(clients[*who].vwrite(vec![Write::new(*descriptor, *offset, text.clone())]).await);
-                } else if clients[*who].pwrite(*descriptor, *offset, text.clone()).await.is_ok() {
-                    clients[*who].fsync(*descriptor).await.unwrap();
-                }
+                drop(clients[*who].pwrite(*descriptor, *offset, text.clone()).await);
             }
         }
         Act::Close { number } => {
