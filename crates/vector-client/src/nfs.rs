@@ -23,6 +23,7 @@ use nfs4::bits::compound_mode;
 use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, Outcome, StateOwner};
 use nfs4_client::{Callback, ClientError, Reply};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
@@ -32,6 +33,7 @@ use crate::transaction::{Aborted, TransactionLimits};
 use crate::{Error, Options, Statistics, VectorResult};
 
 use cache::Cache;
+use execute::is_doubtful;
 use open_files::OpenFiles;
 use plan::{Bounds, Plan};
 use position::Start;
@@ -57,6 +59,8 @@ pub(crate) struct Nfs {
     promises: Arc<Promises>,
     /// Room for what is read ahead.
     fetches: Arc<Semaphore>,
+    /// Where the client's tasks run.
+    runtime: Handle,
     me: Weak<Nfs>,
     _returning: Returning,
 }
@@ -75,7 +79,7 @@ impl Nfs {
         let recalls = Recalls(Arc::downgrade(&promises));
         let callback = cache.is_some().then(|| Arc::new(recalls) as Arc<dyn Callback>);
         let client = nfs4_client::Client::connect(&[server], options.nfs, callback).await?;
-        let returning = Returning::begin(client.clone(), wanted_back);
+        let returning = Returning::begin(client.clone(), wanted_back, clock.clone());
         let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
         let transfer = options.transfer;
@@ -90,6 +94,7 @@ impl Nfs {
             cache,
             promises,
             fetches: Arc::new(Semaphore::new(readahead::AT_ONCE)),
+            runtime: Handle::current(),
             me: me.clone(),
             _returning: returning,
         }))
@@ -107,7 +112,9 @@ impl Nfs {
             true => self.client.compound(&plan.operations).await,
             false => self.client.compound_with(|| plan.renewed()).await,
         };
-        changing.answered();
+        if !reply.as_ref().is_err_and(|error| is_doubtful(error, plan)) {
+            changing.answered();
+        }
         reply
     }
 

@@ -18,7 +18,7 @@ use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
 use crate::{AttributeSet, Error, Failure, VectorResult};
 
-use kept::{payload, says_not_needed};
+use kept::{is_done_without, payload};
 pub(super) use run::Run;
 
 /// Compounds of one call under way at once.
@@ -150,6 +150,7 @@ impl Nfs {
     /// Sends what comes next: one compound, or several side by side if all of them only ask.
     async fn round(&self, run: &mut Run) -> Result<(), (Error, usize)> {
         let bounds = self.bounds();
+        run.doubts = self.client.doubts();
         let mut plans: Vec<(Plan, Lane)> = Vec::new();
         let ready = self.ready(run);
         let mut planned = 0;
@@ -179,6 +180,10 @@ impl Nfs {
             }
         }
         let replies = join_all(plans.iter().map(|(plan, _)| self.send(plan))).await;
+        self.find_changed(
+            run,
+            plans.iter().map(|(plan, _)| plan).zip(replies.iter().map(|it| it.as_ref().ok())),
+        );
         for ((plan, _), reply) in plans.iter().zip(replies) {
             if !self.settle(run, plan, reply).await? {
                 break;
@@ -222,12 +227,13 @@ impl Nfs {
                 return Err((error.into(), unknown));
             }
         };
-        self.find_changed(run, plan, &reply);
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
         let payload = reply.results.iter().map(payload).sum();
         let mut left = Vec::new();
         for piece in &plan.pieces {
-            let ended = piece.unless == Some(executed) && says_not_needed(reply.status);
+            let front = run.queue.front();
+            let ended = piece.unless == Some(executed)
+                && front.is_some_and(|(_, work)| is_done_without(&work.step, reply.status));
             if piece.operations.end > executed && !ended {
                 self.clean_up(plan, &reply, executed).await;
                 if !left.is_empty() {

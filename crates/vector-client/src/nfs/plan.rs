@@ -66,7 +66,7 @@ pub(super) struct Piece {
     pub key: usize,
     /// The descriptor that an [`Step::Open`] will be.
     pub descriptor: Option<Descriptor>,
-    /// An operation that is not needed: the step is done also if it fails in the way that says so.
+    /// An operation that may be left out: the step is done also if it fails in a way that says so.
     pub unless: Option<usize>,
     /// Of a file that may be delegated.
     pub stamp: Option<Stamp>,

@@ -40,6 +40,8 @@ pub(super) struct Promises {
 /// That nobody else changes a file.
 pub(super) struct Promise {
     open: Arc<OpenState>,
+    /// The client's [doubts](nfs4_client::Client::doubts) before the file was opened: with one more it is no promise any more.
+    doubts: u64,
     state: Mutex<State>,
 }
 
@@ -80,15 +82,21 @@ impl Promises {
         (Arc::new(Promises { made, changes, early, back }), wanted)
     }
 
-    /// The file was opened; perhaps it was delegated as well.
-    pub fn opened(&self, open: &Arc<OpenState>) {
+    /// The file was opened; perhaps it was delegated as well. `doubts`: from before.
+    pub fn opened(&self, open: &Arc<OpenState>, doubts: u64) {
         let Some(id) = delegated(open) else { return };
         let mut made = self.made.write();
         // A recall may be faster than the answer that has the delegation.
         if !self.early.lock().contains(&id.other) {
-            let promise = Promise { open: open.clone(), state: Mutex::default() };
+            let promise = Promise { open: open.clone(), doubts, state: Mutex::default() };
             made.insert(detached(open.handle()), Arc::new(promise));
         }
+    }
+
+    /// The file is closed, and its delegation goes back later.
+    pub async fn give_back(&self, open: &Arc<OpenState>) {
+        // If nobody is there to do it, the client is closed, and nothing is held any more.
+        let _ = self.back.send(Back::Known(open.clone())).await;
     }
 
     /// The delegation goes back with the open.
@@ -108,21 +116,34 @@ impl Promises {
         Some(Stamp { promise, since })
     }
 
-    /// The `change` that the file certainly has.
-    pub fn change_of(&self, handle: &FileHandle) -> Option<u64> {
-        self.certain(handle, |state| state.change)
+    /// The `change` that the file certainly has, if the client is in good standing, after so many doubts.
+    pub fn change_of(&self, handle: &FileHandle, doubts: u64) -> Option<u64> {
+        self.certain(handle, doubts, |state| state.change)
     }
 
     /// Attributes that the file certainly has, if all of these are known.
-    pub fn attributes_of(&self, handle: &FileHandle, wanted: AttributeSet) -> Option<Attributes> {
-        self.certain(handle, |state| {
+    pub fn attributes_of(
+        &self,
+        handle: &FileHandle,
+        wanted: AttributeSet,
+        doubts: u64,
+    ) -> Option<Attributes> {
+        self.certain(handle, doubts, |state| {
             let (known, attributes, since) = state.attributes.as_ref()?;
             known.contains(wanted).then(|| (attributes.only(wanted), *since))
         })
     }
 
-    fn certain<T>(&self, handle: &FileHandle, known: impl FnOnce(&State) -> Option<(T, Since)>) -> Option<T> {
+    fn certain<T>(
+        &self,
+        handle: &FileHandle,
+        doubts: u64,
+        known: impl FnOnce(&State) -> Option<(T, Since)>,
+    ) -> Option<T> {
         let promise = self.made.read().get(handle)?.clone();
+        if promise.doubts != doubts {
+            return None;
+        }
         let state = promise.state.lock();
         let (value, since) = known(&state)?;
         let holds = !state.is_over && since == (self.changes.load(SeqCst), state.changes);

@@ -52,6 +52,13 @@ impl Ahead {
         self.until = end.saturating_add(self.window);
         (start < self.until).then_some(start..self.until)
     }
+
+    /// Tells when that is there of which a READ wants some.
+    fn coming_for(&self, read: &Read) -> Option<watch::Receiver<()>> {
+        let (range, done) = self.coming.as_ref()?;
+        let end = read.offset.saturating_add(read.length);
+        (range.start < end && read.offset < range.end).then(|| done.clone())
+    }
 }
 
 impl Nfs {
@@ -70,12 +77,7 @@ impl Nfs {
         if let Some(range) = range {
             self.fetch(&file, read, range);
         }
-        let coming = match &file.ahead.lock().coming {
-            Some((range, done)) if range.start < read.offset + read.length && read.offset < range.end => {
-                Some(done.clone())
-            }
-            _ => None,
-        };
+        let coming = file.ahead.lock().coming_for(read);
         if let Some(mut done) = coming {
             // Ends when the sender is dropped.
             let _ = done.changed().await;
@@ -92,7 +94,8 @@ impl Nfs {
         let step = Step::Read(Read { offset, length, ..read.clone() });
         let (done, waiting) = watch::channel(());
         file.ahead.lock().coming = Some((range, waiting));
-        tokio::spawn(async move {
+        // Not where the caller is: that may not go on before it is wanted.
+        self.runtime.spawn(async move {
             let _ = nfs.do_all(vec![step]).await;
             drop((done, permit));
         });
@@ -122,6 +125,15 @@ mod tests {
         }
         assert_eq!(windows[..4], [128 << 10, 256 << 10, 512 << 10, 1 << 20]);
         assert!(windows[6..].iter().all(|window| *window == WINDOW.1));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_for_those_who_want_some_of_it() {
+        let (_done, waiting) = watch::channel(());
+        let ahead = Ahead { coming: Some((100..200, waiting)), ..Ahead::default() };
+        let waits = |offset, length| ahead.coming_for(&Read::new("x", offset, length)).is_some();
+        assert!(waits(0, 101) && waits(199, 1) && waits(150, u64::MAX) && waits(0, u64::MAX));
+        assert!(!waits(0, 100) && !waits(200, 1) && !waits(u64::MAX - 1, 10) && !waits(u64::MAX, u64::MAX));
     }
 
     #[test]

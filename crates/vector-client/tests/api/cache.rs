@@ -115,6 +115,27 @@ async fn of_many_files_those_that_were_changed_cost_one_round_trip_more() {
 }
 
 #[tokio::test]
+async fn of_more_files_than_one_request_holds_those_that_were_changed_cost_one_round_more() {
+    let world = World::new().await;
+    let other = world.another().await;
+    let names = || (0..600).map(|number| format!("/home/{number}"));
+    let all = || names().map(|name| Read::new(name, 0, 100)).collect::<Vec<_>>();
+    other.vwrite(names().map(|name| Write::whole(name, 0o600, "1")).collect()).await.unwrap();
+    world.client.vread(all()).await.unwrap();
+    let (again, round_trips, _) = cost(&world.client, world.client.vread(all())).await;
+    again.unwrap();
+    assert_eq!(round_trips, 3, "one for each 256");
+    let changed = [3, 250, 300, 301, 511, 512, 599];
+    let writes = changed.map(|number| Write::new(format!("/home/{number}"), 0, "2"));
+    other.vwrite(writes.into()).await.unwrap();
+    let (again, round_trips, _) = cost(&world.client, world.client.vread(all())).await;
+    for (number, data) in again.unwrap().into_iter().enumerate() {
+        assert_eq!(data.into_bytes(), if changed.contains(&number) { "2" } else { "1" }, "{number}");
+    }
+    assert!(round_trips <= 6, "{round_trips}");
+}
+
+#[tokio::test]
 async fn a_name_that_leads_elsewhere_is_never_the_file_it_led_to() {
     let world = World::new().await;
     let other = world.another().await;

@@ -38,12 +38,17 @@ impl Nfs {
         }
     }
 
-    /// All of a compound that is not as it was will be read, so that this takes one more compound and not one for each.
-    pub(super) fn find_changed(&self, run: &mut Run, plan: &Plan, reply: &Reply) {
-        for (piece, (_, work)) in plan.pieces.iter().zip(&mut run.queue) {
-            let (Some(kept), Some(NfsResOp::GetAttr(Outcome::Ok(got)))) =
-                (&work.kept, reply.results.get(piece.key))
-            else {
+    /// All that is not as it was will be read, so that this takes one more round and not one for each: to be called with the
+    /// results of each of the first pieces in the queue, before any of them is taken.
+    pub(super) fn find_changed<'a>(
+        &self,
+        run: &mut Run,
+        replies: impl Iterator<Item = (&'a Plan, Option<&'a Reply>)>,
+    ) {
+        let pieces = replies.flat_map(|(plan, reply)| plan.pieces.iter().map(move |piece| (piece, reply)));
+        for ((piece, reply), (_, work)) in pieces.zip(&mut run.queue) {
+            let result = reply.and_then(|reply| reply.results.get(piece.key));
+            let (Some(kept), Some(NfsResOp::GetAttr(Outcome::Ok(got)))) = (&work.kept, result) else {
                 continue;
             };
             if !got.values().is_ok_and(|values| kept.is_proved_by(&values)) {
@@ -61,20 +66,25 @@ impl Nfs {
         match step {
             Step::Read(read) => {
                 let file = self.files.get(read.target.descriptor()?).ok()?;
-                let change = self.promises.change_of(file.open.handle())?;
+                let change = self.promises.change_of(file.open.handle(), self.standing()?)?;
                 let may_read = file.open.access() & nfs4::bits::share_access::READ != 0;
-                let is_good = may_read && file.open.state_id().is_ok() && self.client.holds_lease();
+                let is_good = may_read && file.open.state_id().is_ok();
                 let kept = cache.find(file.open.handle(), read).filter(|_| is_good)?;
                 (kept.change == change).then_some(Done::Read(kept.data))
             }
             Step::GetAttributes { target, wanted, .. } => {
                 let file = self.files.get(target.descriptor()?).ok()?;
-                let known = self.promises.attributes_of(file.open.handle(), *wanted)?;
-                let is_good = file.open.state_id().is_ok() && self.client.holds_lease();
-                is_good.then(|| Done::Attributes(Box::new(known)))
+                let known = self.promises.attributes_of(file.open.handle(), *wanted, self.standing()?)?;
+                file.open.state_id().is_ok().then(|| Done::Attributes(Box::new(known)))
             }
             _ => None,
         }
+    }
+
+    /// The doubts so far, if promises count now.
+    fn standing(&self) -> Option<u64> {
+        // In this order: doubts are counted before anything counts again.
+        self.client.is_in_good_standing().then(|| self.client.doubts())
     }
 
     /// The server has said that the file has this `change`.
@@ -119,18 +129,10 @@ impl Nfs {
     }
 }
 
-/// Whether an operation failed because there was no need for it: an NVERIFY of what is so, or the return of a delegation
-/// that is over.
-pub(super) fn says_not_needed(status: NfsStatus) -> bool {
-    matches!(
-        status,
-        NfsStatus::Same
-            | NfsStatus::BadStateId
-            | NfsStatus::StaleStateId
-            | NfsStatus::Expired
-            | NfsStatus::AdminRevoked
-            | NfsStatus::DelegRevoked
-    )
+/// Whether a step is done though the operation of it that may be [left out](Piece::unless) was not done: it is what an NVERIFY said that
+/// is so, or it has closed a file, whose delegation goes back in another way if it could not in the same compound.
+pub(super) fn is_done_without(step: &Step, status: NfsStatus) -> bool {
+    matches!((step, status), (Step::Close(_), _) | (_, NfsStatus::Same))
 }
 
 /// Bytes of data in a result.
@@ -138,5 +140,22 @@ pub(super) fn payload(result: &NfsResOp) -> usize {
     match result {
         NfsResOp::Read(Outcome::Ok(read)) => read.data.len(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Descriptor;
+    use crate::step::Read;
+
+    #[test]
+    fn a_file_is_closed_whatever_becomes_of_its_delegation() {
+        let (close, read) = (Step::Close(Descriptor(1)), Step::Read(Read::new("/a", 0, 1)));
+        for status in [NfsStatus::Delay, NfsStatus::BadStateId, NfsStatus::RepTooBig, NfsStatus::Ok] {
+            assert!(is_done_without(&close, status), "{status}: a second CLOSE would fail");
+            assert!(!is_done_without(&read, status), "{status}: nothing is read");
+        }
+        assert!(is_done_without(&read, NfsStatus::Same));
     }
 }

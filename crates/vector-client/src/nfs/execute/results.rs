@@ -1,11 +1,12 @@
 //! What came of a step.
 
-use nfs4::{CopyRes, NfsResOp, Outcome};
+use nfs4::{CopyRes, NfsResOp, NfsStatus, Outcome};
 use nfs4_client::ClientError;
 
 use super::Run;
 use crate::nfs::open_files::OpenFile;
 use crate::nfs::plan::{Work, access_bits, open_owner};
+use crate::nfs::promise::delegated;
 use crate::nfs::{Nfs, attributes};
 use crate::step::{Data, Done, Step, TO_END};
 use crate::{AttributeSet, Error, Kind};
@@ -32,7 +33,7 @@ impl Nfs {
                 };
                 let share = (access_bits(open.read, open.write), nfs4::bits::share_deny::NONE);
                 let state = self.client.adopt(handle.clone(), share, open_owner(descriptor), opened);
-                self.promises.opened(&state);
+                self.promises.opened(&state, run.doubts);
                 self.files.insert(descriptor, OpenFile::new(state, open.target.clone()));
                 Done::Opened(descriptor)
             }
@@ -40,7 +41,13 @@ impl Nfs {
                 let file = self.files.remove(*descriptor);
                 if let Some(file) = file {
                     self.client.closed(&file.open);
-                    self.client.returned(&file.open);
+                    self.promises.closing(&file.open);
+                    let is_back = |result: &NfsResOp| matches!(result, NfsResOp::DelegReturn(NfsStatus::Ok));
+                    if results.iter().any(is_back) {
+                        self.client.returned(&file.open);
+                    } else if delegated(&file.open).is_some() {
+                        self.promises.give_back(&file.open).await;
+                    }
                     for result in results {
                         if let NfsResOp::Commit(Outcome::Ok(verifier)) = result {
                             file.committed(*verifier)?;

@@ -15,11 +15,13 @@ pub(in crate::nfs) struct Run {
     pub refused: u32,
     /// Whether what is kept may stand for what is read.
     pub keeps: bool,
+    /// What was [in doubt](nfs4_client::Client::doubts) before the last compound was sent.
+    pub doubts: u64,
 }
 
 impl Run {
     pub fn new(queue: VecDeque<(usize, Work)>) -> Run {
-        Run { queue, done: Vec::new(), delayed: None, refused: 0, keeps: false }
+        Run { queue, done: Vec::new(), delayed: None, refused: 0, keeps: false, doubts: 0 }
     }
 
     /// The result of a step, or of a part of it.

@@ -61,8 +61,9 @@ impl Emit<'_> {
                 }
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
                 self.plan.closed.push(*number);
-                self.context.promises.closing(&file.open);
-                if let Some(id) = delegated(&file.open) {
+                // An atomic compound gives nothing up that cannot be taken back.
+                if let Some(id) = delegated(&file.open).filter(|_| !self.context.atomic) {
+                    self.context.promises.closing(&file.open);
                     let back = NfsArgOp::DelegReturn(DelegReturnArgs { state_id: id.newest() });
                     unless = Some(self.plan.push(back));
                     self.plan.states.extend(unless.map(|back| (back, file.open.clone())));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use environment::{Clock, Environment};
 use ids::Timestamp;
-use vector_client::{AttributeSet, NewAttributes, Open, Read, Write};
+use vector_client::{AttributeSet, NewAttributes, Open, Read, Step, Write};
 
 use super::restart::{LEASE, Restarting};
 use super::{content, cost, whole};
@@ -132,6 +132,59 @@ async fn a_delegation_that_came_with_an_open_that_nobody_waited_for_is_given_bac
 }
 
 #[tokio::test]
+async fn a_delegated_file_is_closed_in_a_transaction_and_the_delegation_goes_back_after_it() {
+    let world = World::new().await;
+    let (client, other) = (&world.client, world.another().await);
+    client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
+    for round in ["b", "c"] {
+        let open = client.open(Open::read("/home/a")).await.unwrap();
+        client.pread(open, 0, 1).await.unwrap();
+        let transaction = client.transaction(|t| {
+            t.write(Write::new("/home/a", 0, round));
+            t.step::<()>(Step::Close(open));
+        });
+        transaction.await.unwrap();
+        assert_eq!(client.pread(open, 0, 1).await.unwrap_err().errno(), 9);
+        let write = other.vwrite(vec![Write::new("/home/a", 1, round)]);
+        tokio::time::timeout(Duration::from_secs(20), write).await.expect("nobody has to wait").unwrap();
+        assert_eq!(whole(client, "/home/a").await, format!("{round}{round}"));
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_own_change_that_nobody_waited_for_may_be_done_after_the_file_was_delegated() {
+    let world = World::new().await;
+    let client = &world.client;
+    client.vwrite(vec![Write::whole("/home/a", 0o600, "0123")]).await.unwrap();
+    let read = |open| async move {
+        let first = client.pread(open, 0, 9).await.unwrap().into_bytes();
+        let (again, round_trips, _) = cost(client, client.pread(open, 0, 9)).await;
+        assert!(again.unwrap().into_bytes().len() == first.len());
+        round_trips
+    };
+    {
+        // Sent, and given up at once.
+        let write = client.vwrite(vec![Write::new("/home/a", 0, "x")]);
+        futures::pin_mut!(write);
+        assert!(matches!(futures::poll!(write.as_mut()), Poll::Pending));
+    }
+    let open = client.open(Open::read("/home/a")).await.unwrap();
+    assert_eq!(read(open).await, 1, "nobody knows in which order");
+    client.close_file(open).await.unwrap();
+    loop {
+        // Answered at some time, and of no concern to what is opened then.
+        let open = client.open(Open::read("/home/a")).await.unwrap();
+        let round_trips = read(open).await;
+        client.close_file(open).await.unwrap();
+        if round_trips == 0 {
+            break;
+        }
+    }
+    assert_eq!(whole(client, "/home/a").await, "x123");
+}
+
+#[tokio::test]
 async fn one_client_opens_a_file_that_is_delegated_to_it_as_often_as_it_likes() {
     let world = World::new().await;
     let client = &world.client;
@@ -237,6 +290,30 @@ async fn nothing_is_believed_when_the_lease_may_have_run_out() {
     }
     world.start_again().await;
     assert_eq!(known().await, expected);
+}
+
+#[tokio::test]
+async fn what_was_delegated_before_the_lease_may_have_run_out_is_asked_about_for_ever() {
+    let world = Restarting::start().await;
+    let clock = Arc::new(AheadClock { real: Environment::real().clock, by: AtomicU64::new(0) });
+    let client = world.client_with(|options| options.nfs.environment.clock = clock.clone()).await;
+    client.vwrite(vec![Write::whole("/home/a", 0o600, "0123")]).await.unwrap();
+    let read = |open| {
+        let client = &client;
+        async move {
+            client.pread(open, 0, 9).await.unwrap();
+            cost(client, client.pread(open, 0, 9)).await.1
+        }
+    };
+    let before = client.open(Open::read("/home/a")).await.unwrap();
+    assert_eq!(read(before).await, 0);
+    // The server has seen nothing of it, and might have given the file to others.
+    clock.by.store(LEASE.as_secs(), SeqCst);
+    assert_eq!(read(before).await, 1);
+    assert_eq!(read(before).await, 1, "the lease is good again, the promise is not");
+    client.close_file(before).await.unwrap();
+    let after = client.open(Open::read("/home/a")).await.unwrap();
+    assert_eq!(read(after).await, 0);
 }
 
 #[tokio::test]

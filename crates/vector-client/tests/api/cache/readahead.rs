@@ -1,5 +1,7 @@
 //! Files that are read from front to back by small reads.
 
+use std::time::Duration;
+
 use vector_client::{Open, Write};
 
 use super::{content, cost};
@@ -69,4 +71,33 @@ async fn what_is_written_while_the_file_is_read_ahead_is_read() {
         client.close_file(open).await.unwrap();
     }
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_read_ahead_comes_though_the_runtime_of_the_reader_stands_still() {
+    const PART: u64 = 4096;
+    let world = World::new().await;
+    let client = &world.client;
+    let data = content(1 << 20, 1);
+    client.vwrite(vec![Write::whole("/home/a", 0o600, data.clone())]).await.unwrap();
+    let open = client.open(Open::read("/home/a")).await.unwrap();
+    // Up to where the second part is asked for.
+    let elsewhere = client.clone();
+    let reader = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            for number in 0..19 {
+                elsewhere.pread(open, number * PART, PART).await.unwrap();
+            }
+        });
+        runtime
+    });
+    let runtime = reader.await.unwrap();
+    for number in 19..64 {
+        let read = client.pread(open, number * PART, PART);
+        let read = tokio::time::timeout(Duration::from_secs(20), read).await.expect("it is on its way");
+        assert!(read.unwrap().into_bytes() == data[(number * PART) as usize..][..PART as usize]);
+    }
+    runtime.shutdown_background();
+    client.close_file(open).await.unwrap();
 }
