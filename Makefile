@@ -1,7 +1,7 @@
 # `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
 # What they install is said by scripts/setup before it is done; an ordinary user needs sudo for Debian packages.
 
-.PHONY: run test unit system foreign guest lint bench conformance soak setup
+.PHONY: run test unit system foreign python guest lint bench conformance soak setup install-libkurma
 .NOTPARALLEL:
 
 # The shell that scripts/setup may just have given a Rust toolchain.
@@ -15,8 +15,8 @@ run:
 
 # All that is missing is said, and asked for, before the long part.
 test:
-	@scripts/setup build test foreign guest
-	@$(MAKE) --no-print-directory unit system foreign guest
+	@scripts/setup build test foreign python guest
+	@$(MAKE) --no-print-directory unit system foreign python guest
 
 # Everything inside the crates.
 unit:
@@ -33,6 +33,12 @@ foreign:
 	@scripts/setup build foreign
 	$(CARGO) build --locked --bin kurma
 	PATH="$$HOME/.cargo/bin:$$PATH" tests/foreign/all
+
+# The Python package: its wheel, and its tests against the gateway.
+python:
+	@scripts/setup build python
+	$(CARGO) build --locked --bin kurma
+	PATH="$$HOME/.cargo/bin:$$PATH" python/test
 
 # The real Linux client in an emulated machine.
 guest:
@@ -61,5 +67,12 @@ soak:
 	@scripts/setup build test guest
 	tests/soak
 
+# The library for C with its header, pkg-config file and manual page.
+PREFIX ?= /usr/local
+install-libkurma:
+	@scripts/setup build
+	$(CARGO) build --locked --release -p libkurma
+	crates/libkurma/install $(PREFIX) target/release
+
 setup:
-	@scripts/setup build test foreign guest lint bench
+	@scripts/setup build test foreign python guest lint bench

@@ -9,6 +9,7 @@ mod peer;
 mod plot;
 mod report;
 mod sample;
+mod transactions;
 mod vectors;
 mod workload;
 
@@ -24,6 +25,8 @@ enum Command {
     Compare(Compare),
     /// Run vectors of files against one file at a time, over lines with a delay
     Vectors(vectors::Vectors),
+    /// Run the same vectors plain and as transactions
+    Transactions(transactions::Transactions),
 }
 
 /// What to compare.
@@ -60,5 +63,6 @@ fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Compare(compare) => runtime.block_on(compare::run(compare)),
         Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
+        Command::Transactions(transactions) => runtime.block_on(transactions::run(transactions)),
     }
 }

@@ -62,6 +62,9 @@ enum Workload {
     Remove,
 }
 
+/// Bytes that the program has in memory: larger files are read and written in several calls.
+const AT_ONCE: usize = 16 << 20;
+
 /// Directories of the tree, files in each of them, and bytes of each: the shape of a source tree (kurma.md §3.12).
 const TREE: (usize, usize, usize) = (200, 15, 8 << 10);
 
@@ -241,14 +244,13 @@ async fn by_vectors(
         Workload::Write { files, size } => {
             let data = Bytes::from(vec![repetition as u8; size]);
             let write = |n| Write::whole(path(size, n), 0o644, data.clone());
-            // Large files in several calls, as a program with little memory would.
-            let at_once = ((64 << 20) / size).clamp(1, files);
+            let at_once = (AT_ONCE / size).clamp(1, files);
             for start in (0..files).step_by(at_once) {
                 client.vwrite((start..files.min(start + at_once)).map(write).collect()).await?;
             }
         }
         Workload::Read { files, size } => {
-            let at_once = ((64 << 20) / size).clamp(1, files);
+            let at_once = (AT_ONCE / size).clamp(1, files);
             for start in (0..files).step_by(at_once) {
                 let read = |n| Read::new(path(size, n), 0, size as u64);
                 let data = client.vread((start..files.min(start + at_once)).map(read).collect()).await?;

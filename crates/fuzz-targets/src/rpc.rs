@@ -25,6 +25,7 @@ const LIMITS: Limits = Limits {
     queued_bytes: 4096,
     outgoing_calls: 2,
     patience: Duration::from_secs(60),
+    recycled_bytes: 64 << 10,
 };
 
 /// Answers with the call's arguments, or as the number of the procedure says.

@@ -23,6 +23,9 @@ pub(crate) const COMPOUND: Procedure =
 /// Small values of a usual request, in bytes.
 const REQUEST_BYTES: usize = 512;
 
+/// Bytes of memory that a connection keeps for data to come: as much as a vector has under way.
+const RECYCLED: usize = 16 << 20;
+
 /// Calls outside of slots that a connection may have under way.
 const EXTRA_CALLS: usize = 16;
 
@@ -45,6 +48,7 @@ pub(crate) async fn connect(
     let limits = Limits {
         record_bytes: message_bytes as usize,
         outgoing_calls: slots.max(1) as usize + EXTRA_CALLS,
+        recycled_bytes: RECYCLED,
         ..Limits::default()
     };
     Ok(match tls {

@@ -1,4 +1,5 @@
-//! Calling clients back (RFC 8881 §20): what the state machine has to tell, over the connections of the clients.
+//! Calling clients back (RFC 8881 §20, RFC 7530 §15): what the state machine has to tell, over the connections of the clients,
+//! or, in 4.0, over connections to them.
 
 mod holder;
 
@@ -14,10 +15,15 @@ use onc_rpc::{Peer, Procedure};
 
 use crate::file_handle::Handle;
 use crate::shared::Shared;
-use crate::state::{CallbackEnd, HolderSays, Notice, OutgoingCallback, Probe};
+use crate::state::{CallbackEnd, Dial, HolderSays, Notice, OutgoingCallback, Probe, SessionSlot, Way};
 
-/// How long a client has to answer, before its connection is taken for lost to callbacks.
+/// How long a client has to answer, before its connection is taken for lost to callbacks; with a short lease a quarter of
+/// that, for who cannot be called back has to find that out before it loses what it holds.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+fn patience(server: &Shared) -> Duration {
+    PATIENCE.min(server.lease / 4)
+}
 
 /// How long a client that asks for time gets, at first and at most; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -37,7 +43,7 @@ pub(crate) async fn send(server: &Shared, peer: Option<Peer>, callback: Outgoing
     }
     server.metrics.callback(matches!(callback.notice, Notice::Recall { .. }), &end);
     if !matches!(end, CallbackEnd::Answered(NfsStatus::Ok) | CallbackEnd::Lost) {
-        tracing::debug!(?end, session = ?callback.session, "callback not done");
+        tracing::debug!(?end, way = ?callback.way, "callback not done");
         let pause = FIRST_PAUSE * (1 << callback.attempts.min(7));
         server.environment.clock.sleep(pause.min(LONGEST_PAUSE)).await;
     }
@@ -54,12 +60,25 @@ pub(crate) async fn probe(server: &Shared, peer: Option<Peer>, probe: Probe) {
         Procedure { program: probe.program, version: nfs4::CALLBACK_VERSION, number: nfs4::PROCEDURE_NULL };
     let mut answered = true;
     if let Some(peer) = peer
-        && let Err(error) = peer.call(procedure, &probe.credential, Vec::new(), PATIENCE).await
+        && let Err(error) = peer.call(procedure, &probe.credential, Vec::new(), patience(server)).await
     {
         tracing::info!(%error, client = %peer.address(), "client cannot be called back on this connection");
         answered = false;
     }
     server.state.lock().end_probe(probe.session, probe.connection, answered);
+}
+
+/// Sends CB_NULL over a connection that was made for callbacks; says whether the client took it.
+pub(crate) async fn prove(server: &Shared, peer: &Peer, dial: &Dial) -> bool {
+    let procedure =
+        Procedure { program: dial.program, version: nfs4::CALLBACK_VERSION, number: nfs4::PROCEDURE_NULL };
+    match peer.call(procedure, &dial.credential, Vec::new(), patience(server)).await {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::debug!(%error, address = %dial.address, "client cannot be called back");
+            false
+        }
+    }
 }
 
 /// What became of a callback, and what the client says if it was asked something.
@@ -74,9 +93,9 @@ async fn call(
         number: nfs4::PROCEDURE_COMPOUND,
     };
     let body = xdr::to_bytes(&compound(server, callback));
-    match peer.call(procedure, &callback.credential, vec![body], PATIENCE).await {
+    match peer.call(procedure, &callback.credential, vec![body], patience(server)).await {
         Ok(reply) => match xdr::from_bytes::<CbCompoundRes>(reply) {
-            Ok(reply) => (judge(&reply), holder::says(&reply)),
+            Ok(reply) => judge(&callback.way, &reply),
             Err(_) => (CallbackEnd::Refused(NfsStatus::BadXdr), None),
         },
         Err(error) => {
@@ -87,18 +106,6 @@ async fn call(
 }
 
 fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
-    let referring = callback.referring.map(|request| ReferringCallList {
-        session: request.session,
-        calls: vec![ReferringCall { sequence_id: request.sequence, slot: request.slot }],
-    });
-    let sequence = CbSequenceArgs {
-        session: callback.session,
-        sequence_id: callback.sequence,
-        slot: callback.slot,
-        highest_slot: callback.highest_slot,
-        cache_this: false,
-        referring_call_lists: referring.into_iter().collect(),
-    };
     let operation = match &callback.notice {
         Notice::Recall { id, file } => NfsCbArgOp::Recall(CbRecallArgs {
             state_id: *id,
@@ -131,19 +138,39 @@ fn compound(server: &Shared, callback: &OutgoingCallback) -> CbCompoundArgs {
             lock_owner: owner.to_wire(),
         }),
     };
-    CbCompoundArgs {
-        tag: Utf8String::default(),
-        minor_version: callback.minor_version,
-        callback_ident: 0,
-        ops: vec![NfsCbArgOp::Sequence(sequence), operation],
-    }
+    let (callback_ident, ops) = match &callback.way {
+        Way::Session(slot) => (0, vec![sequence(slot), operation]),
+        Way::Path { ident, .. } => (*ident, vec![operation]),
+    };
+    let minor_version = callback.minor_version;
+    CbCompoundArgs { tag: Utf8String::default(), minor_version, callback_ident, ops }
 }
 
-/// What a reply says. CB_SEQUENCE is its first operation; a compound that was refused as a whole has none.
-fn judge(reply: &CbCompoundRes) -> CallbackEnd {
-    match &reply.results[..] {
-        [NfsCbResOp::Sequence(_), operation, ..] => CallbackEnd::Answered(operation.status()),
-        [NfsCbResOp::Sequence(Outcome::Ok(_))] => CallbackEnd::Answered(reply.status),
-        _ => CallbackEnd::Refused(reply.status),
-    }
+fn sequence(slot: &SessionSlot) -> NfsCbArgOp {
+    let referring = slot.referring.map(|request| ReferringCallList {
+        session: request.session,
+        calls: vec![ReferringCall { sequence_id: request.sequence, slot: request.slot }],
+    });
+    NfsCbArgOp::Sequence(CbSequenceArgs {
+        session: slot.session,
+        sequence_id: slot.sequence,
+        slot: slot.slot,
+        highest_slot: slot.highest_slot,
+        cache_this: false,
+        referring_call_lists: referring.into_iter().collect(),
+    })
+}
+
+/// What a reply says. In a session CB_SEQUENCE is its first operation; a compound that was refused as a whole has none.
+fn judge(way: &Way, reply: &CbCompoundRes) -> (CallbackEnd, Option<HolderSays>) {
+    let (end, operation) = match (way, &reply.results[..]) {
+        (Way::Session(_), [NfsCbResOp::Sequence(_), operation, ..]) | (Way::Path { .. }, [operation, ..]) => {
+            (CallbackEnd::Answered(operation.status()), Some(operation))
+        }
+        (Way::Session(_), [NfsCbResOp::Sequence(Outcome::Ok(_))]) => {
+            (CallbackEnd::Answered(reply.status), None)
+        }
+        _ => (CallbackEnd::Refused(reply.status), None),
+    };
+    (end, operation.and_then(holder::says))
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use file_system::Caller;
-use onc_rpc::{AuthStatus, Credential, Peer};
+use onc_rpc::{AuthStatus, AuthSys, Credential, Peer};
 
 use crate::exports::ExportTable;
 use crate::overview::Origin;
@@ -69,6 +69,13 @@ impl Requester {
         }
     }
 
+    /// How the server presents itself to a client that sends this request, when it calls back on a connection of its own: as
+    /// its superuser, as other servers do. `None`: the client proves who it is, or does not talk in the clear, and should
+    /// not have to believe who is not; or it is nobody who could open anything.
+    pub fn callback_credential(&self) -> Option<Credential> {
+        callback_credential(self.principal).filter(|_| self.shown.is_clear())
+    }
+
     /// For operators: who asked for a client id, and from where.
     pub fn origin(&self) -> Origin {
         let principal = match (&self.name, self.principal) {
@@ -80,9 +87,35 @@ impl Requester {
     }
 }
 
+fn callback_credential(principal: Principal) -> Option<Credential> {
+    match principal {
+        Principal::Nobody => Some(Credential::None),
+        Principal::Unix(_) => Some(Credential::Sys(AuthSys::new(0, 0))),
+        Principal::Stranger(_) | Principal::Gss(_) => None,
+    }
+}
+
 /// Short enough to be copied, long enough that no two names have the same.
 fn digest(name: &str) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
     digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_called_back_by_whom_goes_by_how_it_came() {
+        for (principal, credential) in [
+            (Principal::Nobody, Some(Credential::None)),
+            (Principal::Unix(1000), Some(Credential::Sys(AuthSys::new(0, 0)))),
+            (Principal::Stranger(Some(0)), None),
+            (Principal::Stranger(None), None),
+            (Principal::Gss([1; 16]), None),
+        ] {
+            assert_eq!(callback_credential(principal), credential, "{principal:?}");
+        }
+    }
 }

@@ -99,6 +99,13 @@ impl Shown {
     }
 }
 
+impl Shown {
+    /// Whether it came without TLS.
+    pub fn is_clear(&self) -> bool {
+        self.tls == TlsDemand::Optional
+    }
+}
+
 /// As it is written into logs.
 impl fmt::Display for Shown {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! The server: connections in, replies out.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ use crate::owner_names::OwnerNames;
 use crate::recording::Turns;
 use crate::refusals::{Refusals, Refused};
 use crate::shared::Shared;
-use crate::state::{State, StateConfig};
+use crate::state::{Dial, State, StateConfig};
 use crate::{Export, NameMapping, Network, ServerConfig, ServerError};
 
 /// How often leases and the grace period are looked at.
@@ -40,6 +41,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How often records of clients are looked at.
 const BETWEEN_REVIEWS: Duration = Duration::from_millis(999);
+
+/// How long it may take to connect to a client for callbacks.
+const DIAL_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a stop waits for requests that are being run.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -279,11 +283,70 @@ impl Server {
                 });
             }
             loop {
+                let Some(dial) = shared.state.lock().next_dial() else { break };
+                let server = self.clone();
+                tokio::spawn(async move {
+                    let peer = server.dial(&dial).await;
+                    let connection = peer.as_ref().map(Peer::connection_id);
+                    let is_wanted =
+                        server.inner.shared.state.lock().end_dial(dial.client, dial.path, connection);
+                    if let (false, Some(peer)) = (is_wanted, peer) {
+                        peer.close();
+                    }
+                });
+            }
+            loop {
+                let Some(connection) = shared.state.lock().next_hang_up() else { break };
+                if let Some(peer) = self.inner.peers.lock().get(&connection) {
+                    peer.close();
+                }
+            }
+            loop {
                 let Some(callback) = shared.state.lock().next_callback() else { break };
                 let peer = self.inner.peers.lock().get(&callback.connection).cloned();
                 let server = self.clone();
                 tokio::spawn(async move { callbacks::send(&server.inner.shared, peer, callback).await });
             }
+        }
+    }
+
+    /// Makes a connection to where a client of 4.0 listens for callbacks, as one of the connections that its address may have,
+    /// and finds out whether callbacks are taken there.
+    async fn dial(&self, dial: &Dial) -> Option<Peer> {
+        let inner = &self.inner;
+        if inner.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
+        let admission = inner.connections.admit(dial.address.ip())?;
+        let connecting = tokio::time::timeout(DIAL_LIMIT, TcpStream::connect(dial.address));
+        let connected = connecting.await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+        let made = connected
+            .map_err(RpcError::from)
+            .and_then(|stream| Connection::tcp(stream, Arc::new(Uncalled), UNCALLED));
+        let connection = match made {
+            Ok(connection) => connection.with_budget(&inner.traffic),
+            Err(error) => {
+                tracing::debug!(%error, address = %dial.address, "client cannot be called back");
+                return None;
+            }
+        };
+        let peer = connection.peer().clone();
+        let id = peer.connection_id();
+        inner.peers.lock().insert(id, peer.clone());
+        let server = self.clone();
+        tokio::spawn(async move {
+            let _admission = admission;
+            if let Err(error) = connection.run().await {
+                tracing::debug!(%error, "connection for callbacks ended");
+            }
+            server.inner.peers.lock().remove(&id);
+            server.inner.shared.state.lock().connection_lost(id);
+        });
+        if callbacks::prove(&inner.shared, &peer, dial).await {
+            Some(peer)
+        } else {
+            peer.close();
+            None
         }
     }
 
@@ -347,6 +410,28 @@ impl Server {
     }
 }
 
+/// What clients find on connections that are made to them: nobody.
+struct Uncalled;
+
+/// Replies to callbacks are short.
+const UNCALLED: onc_rpc::Limits = onc_rpc::Limits {
+    record_bytes: 16 << 10,
+    fragments: 16,
+    calls: 4,
+    call_bytes: 64 << 10,
+    queued_bytes: 64 << 10,
+    outgoing_calls: 32,
+    patience: Duration::from_secs(60),
+    recycled_bytes: 0,
+};
+
+#[async_trait]
+impl Service for Uncalled {
+    async fn call(&self, _: Call, _: &Peer) -> Reply {
+        Reply::ProgramUnavailable
+    }
+}
+
 /// What an error of accept(2) is about.
 enum AcceptFailure {
     /// The connection, which ended before it was accepted.
@@ -358,7 +443,6 @@ enum AcceptFailure {
 }
 
 fn after(error: &std::io::Error) -> AcceptFailure {
-    use std::io::ErrorKind;
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     const ENOBUFS: i32 = 105;

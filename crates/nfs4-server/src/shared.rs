@@ -142,6 +142,7 @@ impl Shared {
         let (late, overdue, revoked) = {
             let mut state = self.state.lock();
             state.offer_all_locks(now);
+            state.look_after_paths(now);
             (state.late_reclaimers(now), state.overdue(now), state.revoke_overdue(now))
         };
         if revoked > 0 {

@@ -18,6 +18,7 @@ mod minor0;
 mod offload;
 mod open;
 mod overview;
+mod path;
 mod places;
 mod probe;
 mod range_lock;
@@ -40,15 +41,16 @@ use file_system::FileId;
 use nfs4::{ClientId, NfsStatus, OwnerName, SessionId, StateOwner};
 
 pub(crate) use asking::{HolderSays, Question};
-pub(crate) use callback::{CallbackEnd, Notice, OutgoingCallback, RequestId, Signals};
+pub(crate) use callback::{CallbackEnd, Notice, OutgoingCallback, RequestId, SessionSlot, Signals, Way};
 pub(crate) use client::Principal;
 pub(crate) use create_session::CreateSession;
 pub(crate) use delegation::{DelegationRequest, Undelegated};
 pub(crate) use exchange_id::ExchangeId;
 pub(crate) use lock::{LockDenied, LockRequest, Locker};
-pub(crate) use minor0::Holder;
+pub(crate) use minor0::{Holder, HolderKind};
 pub(crate) use offload::{Control, CopyRight, OffloadEnd, OffloadRequest};
 pub(crate) use open::{OpenRequest, Share};
+pub(crate) use path::Dial;
 pub(crate) use probe::Probe;
 pub(crate) use range_lock::ByteRange;
 pub(crate) use sequence::{Entered, Sequence, SequenceStatus};
@@ -65,6 +67,7 @@ use grace::Grace;
 use lock::LockState;
 use offload::Offload;
 use open::Open;
+use path::Lines;
 use probe::ToProbe;
 use range_lock::RangeLocks;
 use recall::Contended;
@@ -169,6 +172,8 @@ pub(crate) struct State {
     crowded: Option<Duration>,
     to_call: ToCall,
     to_probe: ToProbe,
+    /// Connections to clients of 4.0.
+    lines: Lines,
     /// Copies that go on by themselves, and those whose clients have not answered how they ended.
     offloads: BTreeMap<Other, Offload>,
     /// Tasks that copy, also for clients that are gone.
@@ -207,6 +212,7 @@ impl State {
             crowded: None,
             to_call: ToCall::default(),
             to_probe: ToProbe::default(),
+            lines: Lines::default(),
             offloads: BTreeMap::new(),
             running_offloads: 0,
             signals: Arc::default(),

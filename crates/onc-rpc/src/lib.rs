@@ -63,6 +63,7 @@ mod outbox;
 mod peer;
 mod portmapper;
 mod record;
+mod recycler;
 mod security;
 mod service;
 pub mod tls;

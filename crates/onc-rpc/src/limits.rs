@@ -19,6 +19,9 @@ pub struct Limits {
     /// How long the other side may leave what it asked for unread, or a record unfinished (1 MiB of it; longer ones
     /// get as much longer), before the connection is closed.
     pub patience: Duration,
+    /// Bytes of memory that are kept for records to come, once nobody uses the data of earlier ones any more. It is not counted with
+    /// the memory that connections share: for clients.
+    pub recycled_bytes: usize,
 }
 
 impl Default for Limits {
@@ -32,6 +35,7 @@ impl Default for Limits {
             queued_bytes: 16 << 20,
             outgoing_calls: 256,
             patience: Duration::from_secs(60),
+            recycled_bytes: 0,
         }
     }
 }

@@ -243,6 +243,7 @@ impl Guest {
             queued_bytes: 4 * DATAGRAM,
             outgoing_calls: 1,
             patience: CONNECTION_LIFE,
+            recycled_bytes: 0,
         };
         let Ok(here) = stream.local_addr() else { return };
         let service = Arc::new(At { portmapper: self.portmapper.clone(), here: here.ip() });

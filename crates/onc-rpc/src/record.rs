@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use crate::budget::{Account, Charge};
+use crate::recycler::Recycler;
 use crate::{Limits, RpcError};
 
 /// Marks the last fragment of a record.
@@ -32,6 +33,7 @@ pub(crate) struct RecordReader<R> {
     fragment_limit: usize,
     patience: Duration,
     account: Arc<Account>,
+    recycler: Arc<Recycler>,
 }
 
 /// A record and the memory that it takes; that of a small one is not counted before it is a call.
@@ -54,6 +56,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             fragment_limit: limits.fragments,
             patience: limits.patience,
             account,
+            recycler: Arc::new(Recycler::new(limits.recycled_bytes)),
         }
     }
 
@@ -81,7 +84,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         if header.last {
             return self.whole(header.length).await.map(Some);
         }
-        let mut record = BytesMut::new();
+        let mut record = Vec::new();
         let mut charge = self.account.open();
         let mut header = header;
         let mut fragments = 1;
@@ -90,7 +93,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             timeout(self.patience, charge.grow(header.length)).await.map_err(|_| RpcError::NoMemory)?;
             self.append(header.length, &mut record).await?;
             if header.last {
-                return Ok(Some(Record { data: record.freeze(), charge }));
+                return Ok(Some(Record { data: record.into(), charge }));
             }
             header =
                 timeout(self.patience, self.header(record.len())).await.map_err(|_| RpcError::Stalled)??;
@@ -126,13 +129,13 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             return Ok(Record { data: self.buffer.split_to(length).freeze(), charge });
         }
         charge.grow(length).await;
-        let mut record = BytesMut::with_capacity(length);
+        let mut record = self.recycler.buffer(length);
         self.append(length, &mut record).await?;
-        Ok(Record { data: record.freeze(), charge })
+        Ok(Record { data: self.recycler.lend(record), charge })
     }
 
     /// Moves the next `length` bytes to the end of `record`, those not yet received without a detour.
-    async fn append(&mut self, length: usize, record: &mut BytesMut) -> Result<(), RpcError> {
+    async fn append(&mut self, length: usize, record: &mut Vec<u8>) -> Result<(), RpcError> {
         let end = record.len() + length;
         record.reserve(length);
         let received = length.min(self.buffer.len());

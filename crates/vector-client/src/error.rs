@@ -78,10 +78,26 @@ impl Error {
         self.errno() == 2
     }
 
+    /// Whether nobody knows what became of the request: its answer was lost, or makes no sense.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Error::Connection(error) if is_unknown(error))
+    }
+
     /// Whether it says that there is such a file already.
     pub fn is_exists(&self) -> bool {
         self.errno() == 17
     }
+}
+
+/// Whether nobody knows what became of the request.
+pub(crate) fn is_unknown(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Unknown
+            | ClientError::Malformed(_)
+            | ClientError::MalformedAttributes(_)
+            | ClientError::UnexpectedResult { .. }
+    )
 }
 
 /// What came of a list of steps of which one failed: those before it are done, those after it were not begun.

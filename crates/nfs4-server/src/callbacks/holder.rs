@@ -1,7 +1,7 @@
 //! What the holder of a delegation for writing says about its file (CB_GETATTR, RFC 8881 §10.4.3).
 
 use file_system::{Authority, Caller, CommitMode, FileId, FsError, Mode, SetAttributes, SetTime};
-use nfs4::{CbCompoundRes, NfsCbResOp, Outcome};
+use nfs4::{NfsCbResOp, Outcome};
 
 use crate::shared::Shared;
 use crate::state::{HolderSays, Other};
@@ -10,8 +10,8 @@ use crate::state::{HolderSays, Other};
 const TRIES: usize = 8;
 
 /// The answer, if there is one. Attributes that were not asked for do not matter.
-pub(super) fn says(reply: &CbCompoundRes) -> Option<HolderSays> {
-    let Some(NfsCbResOp::GetAttr(Outcome::Ok(attributes))) = reply.results.get(1) else { return None };
+pub(super) fn says(result: &NfsCbResOp) -> Option<HolderSays> {
+    let NfsCbResOp::GetAttr(Outcome::Ok(attributes)) = result else { return None };
     let values = attributes.values().ok()?;
     Some(HolderSays { change: values.change?, size: values.size? })
 }

@@ -14,7 +14,7 @@ use super::reply::{ReplyBuffer, SEQUENCE_BYTES};
 use super::run::{ReplyLimit, Runner};
 use super::{Compound, InSession};
 use crate::caller::Requester;
-use crate::minor0::{REPLY_BYTES, RequestKey};
+use crate::minor0::{self, REPLY_BYTES, RequestKey};
 use crate::shared::Shared;
 use crate::state::{Channel, Entered, Principal, RequestDigest, RequestId, Sequence, SequenceStatus};
 use crate::text::is_text;
@@ -137,6 +137,9 @@ impl Request<'_> {
                 return Reply::Success(vec![reply]);
             }
         };
+        if let Some(client) = minor0::whose(&self.compound, self.input.clone(), self.count) {
+            self.compound.act_for(client);
+        }
         let bytes = server.limits.message_bytes as usize;
         let limit = ReplyLimit { bytes, status: NfsStatus::Resource, kept: bytes };
         let mutated = self.run(limit, 0).await;

@@ -4,40 +4,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use nfs4::{ClientId, NetAddress, NfsStatus, Verifier};
+use nfs4::{ClientId, NfsStatus, Verifier};
+use onc_rpc::ConnectionId;
 
 use super::owner::Owners;
+use super::path::{Callback, Path};
 use crate::state::{Other, Principal, Refusal, State};
-
-/// Bytes of a network id or address that somebody could call back to.
-const ADDRESS_BYTES: usize = 128;
-
-/// Where a client wants to be called back. Kept for the delegations to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Callback {
-    pub program: u32,
-    pub location: NetAddress,
-    pub ident: u32,
-}
-
-impl Callback {
-    /// From the wire, copied: what is kept must not keep the request. What is no address leads nowhere.
-    pub fn new(program: u32, location: &NetAddress, ident: u32) -> Callback {
-        let copy = |text: &Bytes| Bytes::copy_from_slice(text.get(..ADDRESS_BYTES).unwrap_or(text));
-        let location = NetAddress { network: copy(&location.network), address: copy(&location.address) };
-        Callback { program, location, ident }
-    }
-}
 
 /// What 4.0 keeps of a client beside its lease and its place among all clients.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// What confirms it, or has confirmed it.
     confirm: Verifier,
-    callback: Callback,
-    /// Another callback, and what confirms it.
-    update: Option<(Verifier, Callback)>,
+    /// Where it wants to be called back, as soon as it is confirmed.
+    callback: Option<Callback>,
+    /// Another place, or none, and what confirms it.
+    update: Option<(Verifier, Option<Callback>)>,
+    /// The way back to it.
+    path: Option<Path>,
     pub open_owners: Owners,
     pub lock_owners: Owners,
     /// The last open that each open-owner closed, if that is its newest operation: a repeated CLOSE names nothing that
@@ -78,6 +62,36 @@ impl Clients {
         count(self) < limit
     }
 
+    pub fn path(&self, id: ClientId) -> Option<&Path> {
+        self.by_id.get(&id)?.path.as_ref()
+    }
+
+    pub fn path_mut(&mut self, id: ClientId) -> Option<&mut Path> {
+        self.by_id.get_mut(&id)?.path.as_mut()
+    }
+
+    pub fn take_path(&mut self, id: ClientId) -> Option<Path> {
+        self.by_id.get_mut(&id)?.path.take()
+    }
+
+    pub fn set_path(&mut self, id: ClientId, path: Path) {
+        if let Some(client) = self.by_id.get_mut(&id) {
+            client.path = Some(path);
+        }
+    }
+
+    /// Clients with a path.
+    pub fn with_paths(&self) -> Vec<ClientId> {
+        let clients = self.by_id.iter().filter(|(_, client)| client.path.is_some());
+        clients.map(|(id, _)| *id).collect()
+    }
+
+    /// Whose path this connection is.
+    pub fn client_on(&self, connection: ConnectionId) -> Option<ClientId> {
+        let is_on = |client: &Client| client.path.as_ref().and_then(Path::connection) == Some(connection);
+        self.by_id.iter().find(|(_, client)| is_on(client)).map(|(id, _)| *id)
+    }
+
     /// The client is gone, and all its opens and locks with it.
     pub fn forget(&mut self, id: ClientId) {
         self.by_id.remove(&id);
@@ -91,7 +105,8 @@ pub(crate) struct SetClientId<'a> {
     /// Changes when the client restarts.
     pub verifier: Verifier,
     pub principal: Principal,
-    pub callback: Callback,
+    /// Where it can be called back.
+    pub callback: Option<Callback>,
     /// What shall confirm it: random.
     pub confirm: Verifier,
 }
@@ -130,6 +145,7 @@ impl State {
             confirm: request.confirm,
             callback: request.callback.clone(),
             update: None,
+            path: None,
             open_owners: Owners::default(),
             lock_owners: Owners::default(),
             closed: HashMap::new(),
@@ -157,10 +173,13 @@ impl State {
         if is_update {
             let client = self.minor0.by_id.get_mut(&id).ok_or(NfsStatus::StaleClientId)?;
             if let Some((verifier, callback)) = client.update.take() {
-                (client.confirm, client.callback) = (verifier, callback);
+                client.confirm = verifier;
+                self.replace_path(id, callback);
             }
         } else if !self.lease(id, now)?.confirmed {
             self.replace_former(id, principal, now)?;
+            let callback = self.minor0.by_id.get_mut(&id).and_then(|client| client.callback.take());
+            self.replace_path(id, callback);
         }
         self.renew_lease(id, now);
         Ok(())

@@ -1,17 +1,18 @@
 //! The operations as 4.0 has them.
 
 use nfs4::{
-    Attribute, Fattr, NfsArgOp, NfsResOp, NfsStatus, SetClientIdArgs, SetClientIdConfirm, SetClientIdRes,
-    Verifier,
+    Attribute, DelegReturnArgs, Fattr, NfsArgOp, NfsResOp, NfsStatus, SetClientIdArgs, SetClientIdConfirm,
+    SetClientIdRes, Verifier,
 };
 use xdr::{Encode, Encoder};
 
-use super::client::Callback;
+use super::path::Callback;
 use super::status::of_minor0;
 use super::{SetClientId, sequenced};
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::ops;
+use crate::state::HolderKind;
 
 /// [`ops::execute`] for a compound of 4.0.
 pub(crate) async fn execute(
@@ -39,7 +40,11 @@ async fn run(cx: &mut Compound<'_>, argument: NfsArgOp, out: &mut Encoder) -> Re
             NfsResOp::SetClientIdConfirm(NfsStatus::Ok)
         }
         NfsArgOp::Renew(args) => {
-            cx.server.with_state(|state, now| Ok(state.renew_client(args.client, now)?))?;
+            cx.server.with_state(|state, now| {
+                state.renew_client(args.client, now)?;
+                // All is renewed nevertheless (RFC 7530 §16.29.4).
+                if state.is_path_down(args.client) { Err(NfsStatus::CbPathDown.into()) } else { Ok(()) }
+            })?;
             NfsResOp::Renew(NfsStatus::Ok)
         }
         NfsArgOp::ReleaseLockOwner(args) => {
@@ -48,9 +53,8 @@ async fn run(cx: &mut Compound<'_>, argument: NfsArgOp, out: &mut Encoder) -> Re
             NfsResOp::ReleaseLockOwner(NfsStatus::Ok)
         }
         NfsArgOp::DelegReturn(args) => {
-            cx.current()?;
-            cx.server.with_state(|state, now| Ok(state.whose(&args.state_id, now)?))?;
-            return Err(NfsStatus::BadStateId.into());
+            return_delegation(cx, &args)?;
+            NfsResOp::DelegReturn(NfsStatus::Ok)
         }
         NfsArgOp::SecInfo(_) => return sec_info(cx, argument, out).await,
         argument => {
@@ -66,11 +70,16 @@ async fn run(cx: &mut Compound<'_>, argument: NfsArgOp, out: &mut Encoder) -> Re
 fn set_client_id(cx: &Compound<'_>, args: &SetClientIdArgs) -> Result<SetClientIdConfirm, Failure> {
     let mut confirm = Verifier([0; 8]);
     cx.server.environment.entropy.fill(&mut confirm.0);
+    let credential = cx.requester.callback_credential();
+    let callback = credential.and_then(|credential| {
+        let (location, from) = (&args.callback_location, cx.requester.address);
+        Callback::new(args.callback_program, location, args.callback_ident, from, credential)
+    });
     let request = SetClientId {
         name: &args.id,
         verifier: args.verifier,
         principal: cx.requester.principal,
-        callback: Callback::new(args.callback_program, &args.callback_location, args.callback_ident),
+        callback,
         confirm,
     };
     let origin = cx.requester.origin();
@@ -81,6 +90,22 @@ fn set_client_id(cx: &Compound<'_>, args: &SetClientIdArgs) -> Result<SetClientI
         Ok(client)
     })?;
     Ok(SetClientIdConfirm { client, verifier: confirm })
+}
+
+/// DELEGRETURN: by the client, or by the user that the delegation came to. What it stands for is not to be given up by others.
+fn return_delegation(cx: &Compound<'_>, args: &DelegReturnArgs) -> Result<(), Failure> {
+    cx.current()?;
+    let file = cx.current_file(NfsStatus::BadStateId)?;
+    let (id, who, client) = (&args.state_id, cx.requester.principal, cx.client());
+    cx.server.with_state(|state, now| {
+        let holder = state.whose(id, now)?;
+        match holder.by {
+            HolderKind::Delegated(by) if by == who || client == Ok(holder.client) => {}
+            _ => return Err(NfsStatus::BadStateId.into()),
+        }
+        state.check_newest(id)?;
+        Ok(state.return_delegation(holder.client, id, file)?)
+    })
 }
 
 /// SECINFO leaves the current filehandle as it is (RFC 7530 §16.31.4); later it does not.

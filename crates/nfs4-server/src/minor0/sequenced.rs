@@ -221,6 +221,9 @@ async fn open(
     if let OpenHow::Create(CreateHow::Unchecked(attributes) | CreateHow::Guarded(attributes)) = &args.how {
         super::execute::check_attributes(attributes)?;
     }
+    if let OpenClaim::DelegateCurrent { state_id, .. } = &args.claim {
+        check_newest(cx, state_id)?;
+    }
     let server = cx.server;
     let reclaim = matches!(args.claim, OpenClaim::Previous(_));
     let mut opened = ops::open::run(cx, args).await?;

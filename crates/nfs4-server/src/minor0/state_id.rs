@@ -8,7 +8,7 @@ use nfs4::{ClientId, NfsStatus, StateId};
 use super::owner::OwnerKind;
 use crate::compound::Compound;
 use crate::failure::Failure;
-use crate::state::{Holder, IoGrant, Principal, Refusal, State};
+use crate::state::{Holder, HolderKind, IoGrant, Principal, Refusal, State};
 
 impl State {
     /// Who holds what `id` names; that renews his lease (RFC 7530 §9.5). Given out before the last restart:
@@ -51,9 +51,11 @@ impl State {
         self.check_newest(id)?;
         let grant = self.check_io(holder.client, id, file, write, now)?;
         let client = self.minor0.by_id.get(&holder.client).ok_or(NfsStatus::Expired)?;
-        let owner = match holder.kind {
-            OwnerKind::Open => client.open_owners.get(&holder.owner),
-            OwnerKind::Lock => client.lock_owners.get(&holder.owner),
+        let owner = match &holder.by {
+            HolderKind::Owner(OwnerKind::Open, owner) => client.open_owners.get(owner),
+            HolderKind::Owner(OwnerKind::Lock, owner) => client.lock_owners.get(owner),
+            HolderKind::Delegated(by) if *by == who => return Ok(grant),
+            HolderKind::Delegated(_) => return Ok(IoGrant::Anonymous),
         };
         match owner {
             Some(owner) if owner.states.get(&id.other) == Some(&who) && owner.confirmed => Ok(grant),
@@ -78,7 +80,14 @@ pub(crate) fn authority(
     write: bool,
 ) -> Result<Authority, Failure> {
     let who = cx.requester.principal;
-    let grant = cx.server.with_state(|state, now| state.check_io_of_minor0(&id, who, file, write, now))?;
+    let client = cx.client();
+    let grant = cx.server.with_state(|state, now| {
+        let grant = state.check_io_of_minor0(&id, who, file, write, now)?;
+        if let (true, Ok(client)) = (write, client) {
+            state.sends(client, file, now);
+        }
+        Ok(grant)
+    })?;
     Ok(match grant {
         IoGrant::Anonymous => Authority::Checked,
         IoGrant::Opened => Authority::Opened,

@@ -10,10 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use file_system::{FileId, OpenReference};
 use ids::{GatewayId, ObjectId, ObjectNumber, VolumeId};
-use nfs4::{ClientId, NetAddress, NfsStatus, StateId, Verifier};
+use nfs4::{ClientId, NfsStatus, StateId, Verifier};
 
 use super::SetClientId;
-use super::client::Callback;
 use super::owner::{Answer, OwnerKind};
 use super::turn::{Admitted, Effect, Numbered, Standing, Turn};
 use crate::Limits;
@@ -84,7 +83,7 @@ impl World {
             name: name.as_bytes(),
             verifier: Verifier([boot; 8]),
             principal,
-            callback: Callback::new(0x4000_0000, &NetAddress::default(), 1),
+            callback: None,
             confirm,
         };
         Ok((self.state.set_client_id(&request, self.now)?, confirm))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nfs4::{ClientId, NfsStatus, StateId};
 
 use super::owner::{Answer, Order, Owner, OwnerKind, Owners, make_room};
-use crate::state::{Other, Principal, Refusal, State};
+use crate::state::{HolderKind, Other, Principal, Refusal, State};
 
 /// The number of an operation, and a hash of it: what comes again under the same number must be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +135,9 @@ impl State {
         standing: Standing,
         now: Duration,
     ) -> Result<Admitted, Refusal> {
-        let (client, name) = match self.whose(id, now) {
-            Ok(holder) if holder.kind == kind => (holder.client, holder.owner),
+        let holder = self.whose(id, now).map(|holder| (holder.client, holder.by));
+        let (client, name) = match holder {
+            Ok((client, HolderKind::Owner(of, owner))) if of == kind => (client, owner),
             Ok(_) => return Err(NfsStatus::BadStateId.into()),
             Err(status) => return self.closed_again(id, number).ok_or(status.into()),
         };

@@ -10,7 +10,7 @@ use nfs4::{
 use crate::compound::Compound;
 use crate::failure::Failure;
 use crate::file_handle::Handle;
-use crate::state::{DelegationRequest, RequestId, Undelegated};
+use crate::state::{DelegationRequest, Undelegated};
 
 /// Files up to this size need not be sent at CLOSE by who has them delegated for writing (RFC 8881 §10.4.1). Room is no
 /// reason for a limit, as a volume has no end; but a recall should be over long before the lease is, and until then
@@ -23,10 +23,13 @@ pub(super) fn with_open(
     args: &OpenArgs,
     attributes: &Attributes,
 ) -> Result<OpenDelegation, NfsStatus> {
-    if cx.minor_version == 0 {
-        return Ok(OpenDelegation::None);
-    }
+    let is_confirmed = || {
+        let state = cx.server.state.lock();
+        cx.client().is_ok_and(|client| state.is_confirmed(client, &args.owner.owner))
+    };
     match args.claim {
+        // An open that has to be confirmed may be given up (RFC 7530 §9.1.11).
+        OpenClaim::Null(_) if cx.minor_version == 0 && !is_confirmed() => Ok(OpenDelegation::None),
         OpenClaim::Null(_) | OpenClaim::FileHandle => delegate(cx, args.share_access, attributes),
         OpenClaim::Previous(kind) => Ok(reclaim(cx, kind, attributes)?.unwrap_or(OpenDelegation::None)),
         _ => Ok(OpenDelegation::None),
@@ -84,7 +87,6 @@ fn delegate(
     access: u32,
     attributes: &Attributes,
 ) -> Result<OpenDelegation, NfsStatus> {
-    let session = cx.session()?;
     let writes = access & share_access::WRITE != 0;
     let resource = NoDelegation::Resource { will_signal: false };
     let want = access & share_access::WANT_DELEG_MASK;
@@ -100,7 +102,7 @@ fn delegate(
         // A delegation for writing is a right to read and to write; nobody gets by it what he had not.
         Ok(true) if !may_read_and_write(cx, attributes)? => Err(resource),
         Ok(writing) => {
-            let request = request(cx, session.request, writing, attributes)?;
+            let request = request(cx, writing, attributes)?;
             let file_system = cx.file_system(request.file.volume)?;
             let (now, before) = (cx.server.now(), cx.exports().change());
             let undo = &mut cx.undo;
@@ -160,8 +162,7 @@ fn reclaim(
     if !may_reclaim(cx, writing, attributes)? {
         return Ok(None);
     }
-    let session = cx.session()?;
-    let request = request(cx, session.request, writing, attributes)?;
+    let request = request(cx, writing, attributes)?;
     let file_system = cx.file_system(request.file.volume)?;
     let (now, undo) = (cx.server.now(), &mut cx.undo);
     let reference = || file_system.reference(request.file);
@@ -171,7 +172,6 @@ fn reclaim(
 
 fn request(
     cx: &Compound<'_>,
-    given_by: RequestId,
     writing: bool,
     attributes: &Attributes,
 ) -> Result<DelegationRequest, NfsStatus> {
@@ -179,8 +179,9 @@ fn request(
     Ok(DelegationRequest {
         client: cx.client()?,
         file,
+        by: cx.requester.principal,
         writing: writing.then_some(attributes.change),
-        given_by: Some(given_by),
+        given_by: cx.session().ok().map(|session| session.request),
         own_changes: cx.own_changes(file),
     })
 }

@@ -72,8 +72,9 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     let by_delegation = match &args.claim {
         OpenClaim::DelegateCurrent { state_id, .. } | OpenClaim::DelegateCurrentFileHandle(state_id) => {
             let id = cx.resolve_state_id(*state_id)?;
-            cx.server.state.lock().check_delegation(client, &id, file, share)?;
-            true
+            let holder = cx.server.state.lock().check_delegation(client, &id, file, share)?;
+            // In 4.0 everybody may send it.
+            cx.minor_version > 0 || holder == cx.requester.principal
         }
         _ => false,
     };
@@ -100,7 +101,7 @@ pub(crate) async fn run(cx: &mut Compound<'_>, args: &OpenArgs) -> Result<OpenOk
     }
     let delegation = delegation::with_open(cx, args, &found.attributes)?;
     let mut flags = open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED;
-    if cx.server.state.lock().can_call_back(client) {
+    if cx.server.state.lock().has_back_channel(client) {
         flags |= open_result::MAY_NOTIFY_LOCK;
     }
     let mut given = state_id;

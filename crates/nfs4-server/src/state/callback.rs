@@ -1,4 +1,5 @@
-//! What clients are told on the back channels of their sessions (RFC 8881 §2.10.3.1, §20).
+//! What clients are told: on the back channels of their sessions (RFC 8881 §2.10.3.1, §20), or, in 4.0, on connections to them
+//! (`path`).
 //!
 //! A callback keeps its slot and number until it is answered, over lost connections too. Each session has as many slots
 //! as its client granted, so that no recall waits for the answer to another.
@@ -48,7 +49,7 @@ pub(crate) enum Notice {
 
 impl Notice {
     /// Whether the client is told again when it does not know what this is about.
-    fn is_insistent(&self) -> bool {
+    pub(super) fn is_insistent(&self) -> bool {
         matches!(self, Notice::Recall { .. })
     }
 }
@@ -104,28 +105,45 @@ impl BackSlots {
 /// A callback to be sent now.
 #[derive(Clone, Debug)]
 pub(crate) struct OutgoingCallback {
-    pub session: SessionId,
     pub connection: ConnectionId,
     pub minor_version: u32,
     pub program: u32,
     pub credential: Credential,
+    /// How often it was put off by the client.
+    pub attempts: u32,
+    pub way: Way,
+    pub notice: Notice,
+}
+
+/// How a callback reaches its client.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Session(SessionSlot),
+    /// In 4.0. `ident` is the client's name for it.
+    Path {
+        client: ClientId,
+        ident: u32,
+    },
+}
+
+/// The place of a callback in a session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionSlot {
+    pub session: SessionId,
     pub slot: u32,
     /// The highest slot in use.
     pub highest_slot: u32,
     pub sequence: u32,
-    /// How often it was put off by the client.
-    pub attempts: u32,
     /// The request whose reply the client has to read first, if it may not have done so.
     pub referring: Option<RequestId>,
-    pub notice: Notice,
 }
 
 /// What became of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackEnd {
-    /// CB_SEQUENCE succeeded; the status of the operation behind it.
+    /// CB_SEQUENCE succeeded, where there is one; the status of the operation behind it.
     Answered(NfsStatus),
-    /// CB_SEQUENCE failed: the slot did not move.
+    /// CB_SEQUENCE failed: the slot did not move. In 4.0, no operation was run.
     Refused(NfsStatus),
     /// No answer: the client may have executed it or not.
     Lost,
@@ -134,6 +152,11 @@ pub(crate) enum CallbackEnd {
 impl State {
     /// Whether there is a way to call the client back.
     pub fn can_call_back(&self, client: ClientId) -> bool {
+        self.has_back_channel(client) || self.has_path(client)
+    }
+
+    /// Whether there is a way to call the client back by what 4.0 has not.
+    pub fn has_back_channel(&self, client: ClientId) -> bool {
         self.clients.get(&client).is_some_and(|client| {
             client.sessions.iter().any(|id| self.sessions.get(id).is_some_and(|session| session.can_call()))
         })
@@ -162,6 +185,9 @@ impl State {
                     return Some(callback);
                 }
             }
+            if let Some(callback) = self.next_callback_on_path(client) {
+                return Some(callback);
+            }
             self.to_call.0.remove(&client);
         }
         None
@@ -189,22 +215,24 @@ impl State {
         (slots[number].telling, slots[number].in_flight) = (Some(notice.clone()), true);
         let highest = slots.iter().rposition(|slot| slot.in_flight).unwrap_or(number);
         Some(OutgoingCallback {
-            session: id,
             connection,
             minor_version: session.minor_version,
             program: session.callback_program,
             credential: session.callback_credential.clone(),
-            slot: number as u32,
-            highest_slot: highest as u32,
-            sequence: slots[number].sequence.wrapping_add(1),
             attempts: slots[number].attempts,
-            referring,
+            way: Way::Session(SessionSlot {
+                session: id,
+                slot: number as u32,
+                highest_slot: highest as u32,
+                sequence: slots[number].sequence.wrapping_add(1),
+                referring,
+            }),
             notice,
         })
     }
 
     /// The next notice that still matters.
-    fn next_notice(&mut self, client: ClientId) -> Option<Notice> {
+    pub(super) fn next_notice(&mut self, client: ClientId) -> Option<Notice> {
         loop {
             let notice = self.clients.get_mut(&client)?.notices.pop_front()?;
             let matters = match &notice {
@@ -241,10 +269,17 @@ impl State {
 
     /// A callback has ended.
     pub fn end_callback(&mut self, callback: &OutgoingCallback, end: CallbackEnd) {
-        let Some(session) = self.sessions.get_mut(&callback.session) else { return };
+        match &callback.way {
+            Way::Session(place) => self.end_callback_in_session(place, callback.connection, end),
+            Way::Path { client, .. } => self.end_callback_on_path(*client, callback, end),
+        }
+    }
+
+    fn end_callback_in_session(&mut self, place: &SessionSlot, connection: ConnectionId, end: CallbackEnd) {
+        let Some(session) = self.sessions.get_mut(&place.session) else { return };
         let client = session.client;
         let slots = &mut session.back_slots;
-        let Some(slot) = slots.slots.get_mut(callback.slot as usize) else { return };
+        let Some(slot) = slots.slots.get_mut(place.slot as usize) else { return };
         slot.in_flight = false;
         let (mut again, mut ended) = (Vec::new(), None);
         match end {
@@ -262,8 +297,8 @@ impl State {
             // It counts from the beginning: it has forgotten what it was told.
             CallbackEnd::Refused(NfsStatus::SeqMisordered) if slot.sequence != 0 => slot.sequence = 0,
             // It has fewer than it said.
-            CallbackEnd::Refused(NfsStatus::BadSlot) if callback.slot > 0 => {
-                slots.limit = slots.limit.min(callback.slot as usize);
+            CallbackEnd::Refused(NfsStatus::BadSlot) if place.slot > 0 => {
+                slots.limit = slots.limit.min(place.slot as usize);
                 again.extend(slot.telling.take());
                 slot.in_flight = true; // Never to be used again.
             }
@@ -274,7 +309,7 @@ impl State {
             CallbackEnd::Lost => {
                 // Another session may be faster than a new connection of this one.
                 again.extend(slot.telling.clone());
-                session.back_channels.retain(|bound| *bound != callback.connection);
+                session.back_channels.retain(|bound| *bound != connection);
             }
         }
         if let Some((other, told, status)) = ended

@@ -17,12 +17,14 @@ use super::asking::Writing;
 use super::callback::RequestId;
 use super::open::Share;
 use super::undo::Undo;
-use super::{FileState, Held, Other, State, UndoLog};
+use super::{FileState, Held, Other, Principal, State, UndoLog};
 
 /// One client's right to be asked before others change, or use, a file.
 pub(super) struct Delegation {
     pub client: ClientId,
     pub file: FileId,
+    /// Who opened the file: in 4.0 the state id is a right of nobody else.
+    pub by: Principal,
     /// For writing: what is known of what the holder writes.
     pub writing: Option<Writing>,
     /// Since when it is wanted back.
@@ -45,6 +47,7 @@ impl Delegation {
         Delegation {
             client: request.client,
             file: request.file,
+            by: request.by,
             writing: request.writing.map(Writing::new),
             recalled: None,
             progress: Duration::ZERO,
@@ -60,6 +63,7 @@ impl Delegation {
 pub(crate) struct DelegationRequest {
     pub client: ClientId,
     pub file: FileId,
+    pub by: Principal,
     /// For writing: the `change` attribute that the client finds.
     pub writing: Option<u64>,
     /// The request whose reply tells the client of it.
@@ -151,7 +155,7 @@ impl State {
     }
 
     fn grant_delegation(&mut self, delegation: Delegation, undo: &mut UndoLog) -> StateId {
-        let other = self.new_other();
+        let other = self.new_other_for(delegation.client);
         self.insert_delegation(other, delegation);
         undo.push(Undo::Delegated(other));
         StateId { seqid: Delegation::SEQID, other }
@@ -213,21 +217,21 @@ impl State {
         matches!(self.held.get(other), Some(Held::Delegation(held)) if held.writing.is_some())
     }
 
-    /// Whether the client may open the file by its delegation (CLAIM_DELEGATE_CUR, RFC 8881 §18.16.3).
+    /// Whether the client may open the file by its delegation (CLAIM_DELEGATE_CUR, RFC 8881 §18.16.3); who was given that.
     pub fn check_delegation(
         &self,
         client: ClientId,
         id: &StateId,
         file: FileId,
         share: Share,
-    ) -> Result<(), NfsStatus> {
+    ) -> Result<Principal, NfsStatus> {
         let held = self.delegation(client, id)?;
         if held.file != file {
             Err(NfsStatus::BadStateId)
         } else if share.access & Share::WRITE != 0 && held.writing.is_none() {
             Err(NfsStatus::Access)
         } else {
-            Ok(())
+            Ok(held.by)
         }
     }
 

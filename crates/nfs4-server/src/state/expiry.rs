@@ -79,6 +79,7 @@ impl State {
             }
         }
         self.drop_offloads(id);
+        self.end_path(id);
         self.clients.remove(&id);
         self.minor0.forget(id);
     }

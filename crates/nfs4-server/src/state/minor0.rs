@@ -2,12 +2,14 @@
 //! what. Opens, locks and their conflicts are those of every minor version.
 
 use std::cmp::Ordering;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nfs4::{ClientId, NfsStatus, StateId, Verifier};
 
 use super::client::Client;
+use super::delegation::Delegation;
 use super::state_ids::next_seqid;
 use super::{Held, Other, Principal, Refusal, State};
 use crate::Limits;
@@ -30,8 +32,16 @@ pub(crate) struct Lease {
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub client: ClientId,
-    pub kind: OwnerKind,
-    pub owner: Arc<[u8]>,
+    pub by: HolderKind,
+}
+
+/// What of a client holds it.
+#[derive(Clone, Debug)]
+pub(crate) enum HolderKind {
+    /// An open or locks.
+    Owner(OwnerKind, Arc<[u8]>),
+    /// A delegation, that came with an OPEN of this user.
+    Delegated(Principal),
 }
 
 impl State {
@@ -84,6 +94,12 @@ impl State {
         }
     }
 
+    /// Whether a request from this address can be one of that client's: its first one came from there.
+    pub fn is_at(&self, id: ClientId, address: IpAddr) -> bool {
+        let origin = self.clients.get(&id).and_then(|client| client.origin.as_ref());
+        self.is_of_minor0(id) && origin.is_some_and(|origin| origin.address == address.to_canonical())
+    }
+
     /// The client was heard of.
     pub fn renew_lease(&mut self, id: ClientId, now: Duration) {
         if let Some(client) = self.clients.get_mut(&id) {
@@ -134,18 +150,20 @@ impl State {
         other
     }
 
-    /// Who holds the open or the locks that go by this name.
+    /// Who holds what goes by this name.
     pub fn holder(&self, other: &Other) -> Option<Holder> {
         match self.held.get(other)? {
             Held::Open(open) => {
-                Some(Holder { client: open.client, kind: OwnerKind::Open, owner: open.owner.clone() })
+                let by = HolderKind::Owner(OwnerKind::Open, open.owner.clone());
+                Some(Holder { client: open.client, by })
             }
             Held::Lock(lock) => {
-                let owner = &lock.owner;
-                Some(Holder { client: owner.client, kind: OwnerKind::Lock, owner: owner.owner.clone() })
+                let by = HolderKind::Owner(OwnerKind::Lock, lock.owner.owner.clone());
+                Some(Holder { client: lock.owner.client, by })
             }
-            // Those are given to clients with sessions only.
-            Held::Delegation(_) => None,
+            Held::Delegation(held) => {
+                Some(Holder { client: held.client, by: HolderKind::Delegated(held.by) })
+            }
         }
     }
 
@@ -154,7 +172,8 @@ impl State {
         let newest = match self.held.get(&id.other) {
             Some(Held::Open(open)) => open.seqid,
             Some(Held::Lock(lock)) => lock.seqid,
-            Some(Held::Delegation(_)) | None => return Err(NfsStatus::BadStateId),
+            Some(Held::Delegation(_)) => Delegation::SEQID,
+            None => return Err(NfsStatus::BadStateId),
         };
         match (id.seqid.wrapping_sub(newest) as i32).cmp(&0) {
             Ordering::Equal => Ok(()),

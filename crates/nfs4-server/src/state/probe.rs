@@ -31,11 +31,11 @@ pub(crate) struct Probe {
     pub pause: Duration,
 }
 
-/// Before the probe behind one that failed, and at most; doubled each time.
+/// Before the probe behind some that failed, and at most; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 
-fn pause(failed: u32) -> Duration {
+pub(super) fn pause(failed: u32) -> Duration {
     match failed.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => LONGEST_PAUSE.min(FIRST_PAUSE * (1 << doublings.min(6))),

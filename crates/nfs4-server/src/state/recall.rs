@@ -152,7 +152,7 @@ impl State {
             && open.by_delegation.is_some_and(|since| now < since + self.config.lease))
     }
 
-    fn start_recall(&mut self, other: Other, now: Duration) {
+    pub(super) fn start_recall(&mut self, other: Other, now: Duration) {
         if let Some(Held::Delegation(held)) = self.held.get_mut(&other)
             && held.recalled.is_none()
         {
@@ -259,6 +259,14 @@ impl State {
     }
 
     fn revoke(&mut self, other: &Other) {
+        let Some(Held::Delegation(held)) = self.held.get(other) else { return };
+        self.counts.delegations_revoked += 1;
+        if self.is_of_minor0(held.client) {
+            // There is no FREE_STATEID: it is forgotten at once.
+            self.drop_delegation(other);
+            self.signals.answered.notify_waiters();
+            return;
+        }
         let Some(Held::Delegation(held)) = self.held.get_mut(other) else { return };
         self.recalled.remove(&(held.progress, *other));
         (held.revoked, held.recalled, held.reference) = (true, None, None);
@@ -266,7 +274,6 @@ impl State {
         if let Some(client) = self.clients.get_mut(&client) {
             client.revoked += 1;
         }
-        self.counts.delegations_revoked += 1;
         self.leave_file(other, file);
         self.signals.answered.notify_waiters();
     }
@@ -296,6 +303,9 @@ impl State {
         let Some(known) = self.clients.get_mut(&client) else { return };
         if known.asked_for_fewer.is_none_or(|since| now >= since + lease) {
             known.asked_for_fewer = Some(now);
+            if known.minor0 {
+                return self.recall_some(client, keep, now);
+            }
             self.notify(client, Notice::RecallAny { keep: u32::try_from(keep).unwrap_or(u32::MAX) });
         }
     }

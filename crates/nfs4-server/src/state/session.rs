@@ -116,6 +116,7 @@ impl State {
             session.connections.retain(|bound| *bound != connection);
             session.unbind(connection);
         }
+        self.line_lost(connection);
     }
 
     /// DESTROY_SESSION (RFC 8881 §18.37): by the principal that made it, on a connection of it.

@@ -248,7 +248,7 @@ impl State {
         if !waits {
             return self.waits_no_more(file, &wanted.owner, wanted.range, undo);
         }
-        let can_call = self.can_call_back(wanted.owner.client);
+        let can_call = self.has_back_channel(wanted.owner.client);
         let room = self.waiting.places < self.config.limits.waiting_locks;
         self.waiting.files.entry(file).or_default();
         let asked = wanted.clone();
@@ -323,7 +323,7 @@ impl State {
         let Some(mut queue) = self.waiting.files.remove(&file) else { return };
         let (nobody, before) = (RangeLocks::default(), queue.len());
         let locks = self.files.get(&file).map_or(&nobody, |state| &state.ranges);
-        let turns = queue.offer(locks, now, |owner| self.can_call_back(owner.client));
+        let turns = queue.offer(locks, now, |owner| self.has_back_channel(owner.client));
         self.waiting.places = self.waiting.places + queue.len() - before;
         if !queue.is_empty() {
             self.waiting.files.insert(file, queue);

@@ -1,5 +1,8 @@
 //! NFSv4.0 (RFC 7530), alone and beside clients with sessions.
 
+mod back;
+mod callbacks;
+mod delegations;
 pub mod old;
 
 use std::time::Duration;

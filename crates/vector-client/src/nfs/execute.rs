@@ -125,7 +125,11 @@ impl Nfs {
     async fn large(&self, run: &mut Run) -> Result<(), (Error, usize)> {
         let Some((index, work)) = run.queue.pop_front() else { return Ok(()) };
         if let Step::Write(write) = work.step {
-            let written = self.write_large(&write).await.map_err(|error| (error, 0))?;
+            let written = self.write_large(&write).await;
+            let written = written.map_err(|error| {
+                let unknown = usize::from(error.is_unknown());
+                (error, unknown)
+            })?;
             run.finish(index, Done::Written(written));
         }
         Ok(())
@@ -446,14 +450,7 @@ pub(super) fn refusal(step: &Step, status: NfsStatus) -> Error {
 
 /// Whether the compound may have been done, and may have changed something.
 pub(super) fn is_doubtful(error: &ClientError, plan: &Plan) -> bool {
-    let no_answer = matches!(
-        error,
-        ClientError::Unknown
-            | ClientError::Malformed(_)
-            | ClientError::MalformedAttributes(_)
-            | ClientError::UnexpectedResult { .. }
-    );
-    no_answer && !plan.only_reads
+    crate::error::is_unknown(error) && !plan.only_reads
 }
 
 /// Whether it has no effect at all, so that it may be under way beside others and be forgotten.

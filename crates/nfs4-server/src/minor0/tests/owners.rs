@@ -146,15 +146,6 @@ fn what_was_closed_is_forgotten_with_its_owner() {
     assert!(client.open_owners.len() < 400, "{}", client.open_owners.len());
 }
 
-#[test]
-fn an_address_to_call_back_to_is_of_bounded_size() {
-    let long = || NetAddress { network: vec![b'n'; 1 << 20].into(), address: vec![b'a'; 1 << 20].into() };
-    let callback = Callback::new(1, &long(), 2);
-    assert!(callback.location.network.len() + callback.location.address.len() <= 256);
-    let short = NetAddress { network: "tcp".into(), address: "127.0.0.1.8.1".into() };
-    assert_eq!(Callback::new(1, &short, 2).location, short);
-}
-
 /// §9.1.9, §16.10.5: LOCK on an open is counted by the open-owner, and by the lock-owner if that is known.
 #[test]
 fn a_lock_owner_counts_from_its_first_lock_on() {

@@ -1,9 +1,18 @@
 use super::*;
-use crate::state::callback::{CallbackEnd, Notice, OutgoingCallback};
+use crate::state::callback::{CallbackEnd, Notice, OutgoingCallback, SessionSlot, Way};
 
 const R: u32 = Share::READ;
 const W: u32 = Share::WRITE;
 const OTHER_CONNECTION: ConnectionId = ConnectionId(2);
+
+impl OutgoingCallback {
+    pub(super) fn slot(&self) -> &SessionSlot {
+        match &self.way {
+            Way::Session(slot) => slot,
+            other => panic!("{other:?} instead of a session"),
+        }
+    }
+}
 
 impl World {
     /// A client that can open files and be called back.
@@ -62,7 +71,7 @@ impl World {
 }
 
 pub(super) fn wish(client: ClientId, number: u128, writing: Option<u64>) -> DelegationRequest {
-    DelegationRequest { client, file: file(number), writing, given_by: None, own_changes: 0 }
+    DelegationRequest { client, file: file(number), by: USER, writing, given_by: None, own_changes: 0 }
 }
 
 /// A delegation of file 1 that was recalled, and its client, with its session, and another client.
@@ -80,7 +89,10 @@ fn what_is_recalled_is_told_once_and_blocks_until_it_is_returned() {
     let (mut world, a, session, id, b) = recalled();
     let callback = world.callback();
     assert_eq!(callback.notice, Notice::Recall { id, file: file(1) });
-    assert_eq!((callback.session, callback.sequence, callback.connection), (session, 1, CONNECTION));
+    assert_eq!(
+        (callback.slot().session, callback.slot().sequence, callback.connection),
+        (session, 1, CONNECTION)
+    );
     assert_eq!(world.change(b, 1), Err(Refusal::Recalled(file(1))));
     assert!(world.state.next_callback().is_none(), "told already");
     world.end(&callback, CallbackEnd::Answered(NfsStatus::Ok));
@@ -137,14 +149,18 @@ fn a_callback_that_is_not_answered_keeps_its_number_on_the_next_connection() {
     assert_eq!(status.flags, 0x201, "the path is down");
     world.state.bind_connection(session, OTHER_CONNECTION, true).unwrap();
     let again = world.callback();
-    assert_eq!((again.sequence, again.connection), (1, OTHER_CONNECTION));
+    assert_eq!((again.slot().sequence, again.connection), (1, OTHER_CONNECTION));
     assert_eq!(again.notice, lost.notice);
     world.end(&again, CallbackEnd::Refused(NfsStatus::Delay));
     let again = world.callback();
-    assert_eq!((again.sequence, again.attempts), (1, 1), "put off by the client");
+    assert_eq!((again.slot().sequence, again.attempts), (1, 1), "put off by the client");
     world.end(&again, CallbackEnd::Answered(NfsStatus::BadStateId));
     let again = world.callback();
-    assert_eq!((again.sequence, &again.notice), (2, &Notice::Recall { id, file: file(1) }), "asked anew");
+    assert_eq!(
+        (again.slot().sequence, &again.notice),
+        (2, &Notice::Recall { id, file: file(1) }),
+        "asked anew"
+    );
 }
 
 #[test]
@@ -155,10 +171,10 @@ fn who_lost_count_is_called_from_the_beginning_and_then_not_at_all() {
     world.delegate(a, 2).unwrap();
     assert!(world.change(b, 2).is_err());
     let callback = world.callback();
-    assert_eq!(callback.sequence, 2);
+    assert_eq!(callback.slot().sequence, 2);
     world.end(&callback, CallbackEnd::Refused(NfsStatus::SeqMisordered));
     let callback = world.callback();
-    assert_eq!(callback.sequence, 1);
+    assert_eq!(callback.slot().sequence, 1);
     world.end(&callback, CallbackEnd::Refused(NfsStatus::SeqMisordered));
     assert!(world.state.next_callback().is_none());
     let Ok(Entered::Run { status, .. }) = world.enter(session, 0, 1) else { panic!("not run") };
@@ -166,7 +182,7 @@ fn who_lost_count_is_called_from_the_beginning_and_then_not_at_all() {
     assert_eq!(world.delegate(a, 3), Err(Undelegated::Resource));
     // Another session takes over.
     let other = world.create_session_as(a, 2, USER).unwrap().session;
-    assert_eq!((world.callback().session, world.delegate(a, 3).is_ok()), (other, true));
+    assert_eq!((world.callback().slot().session, world.delegate(a, 3).is_ok()), (other, true));
 }
 
 #[test]
@@ -180,10 +196,11 @@ fn recalls_go_out_side_by_side_in_the_slots_that_the_client_has() {
     }
     let slots = channel().slots as usize;
     let sent: Vec<_> = std::iter::from_fn(|| world.state.next_callback()).collect();
-    let numbers =
-        |sent: &[OutgoingCallback]| sent.iter().map(|sent| (sent.slot, sent.sequence)).collect::<Vec<_>>();
+    let numbers = |sent: &[OutgoingCallback]| {
+        sent.iter().map(|sent| (sent.slot().slot, sent.slot().sequence)).collect::<Vec<_>>()
+    };
     assert_eq!(numbers(&sent), (0..slots as u32).map(|slot| (slot, 1)).collect::<Vec<_>>());
-    assert_eq!(sent[5].highest_slot, 5);
+    assert_eq!(sent[5].slot().highest_slot, 5);
     world.end(&sent[3], CallbackEnd::Answered(NfsStatus::Ok));
     world.end(&sent[5], CallbackEnd::Answered(NfsStatus::Ok));
     let rest: Vec<_> = std::iter::from_fn(|| world.state.next_callback()).collect();
@@ -208,7 +225,7 @@ fn a_client_with_fewer_slots_than_it_said_is_called_in_those() {
     world.end(&sent[0], CallbackEnd::Answered(NfsStatus::Ok));
     for sequence in 2..4 {
         let again = world.callback();
-        assert_eq!((again.slot, again.sequence), (0, sequence));
+        assert_eq!((again.slot().slot, again.slot().sequence), (0, sequence));
         assert!(world.state.next_callback().is_none());
         world.end(&again, CallbackEnd::Answered(NfsStatus::Ok));
     }
@@ -223,7 +240,7 @@ fn a_session_that_is_destroyed_leaves_what_it_had_to_tell_to_the_others() {
     world.state.destroy_session(session, USER, CONNECTION).unwrap();
     world.end(&callback, CallbackEnd::Lost);
     let again = world.callback();
-    assert_eq!((again.session, again.notice), (other, callback.notice));
+    assert_eq!((again.slot().session, again.notice), (other, callback.notice));
 }
 
 #[test]
@@ -242,7 +259,7 @@ fn the_client_is_told_which_reply_to_read_first_as_long_as_it_may_not_have_done_
             world.enter(session, 3, 2).unwrap();
         }
         assert!(world.change(b, 1).is_err());
-        assert_eq!(world.callback().referring, (!read).then_some(request));
+        assert_eq!(world.callback().slot().referring, (!read).then_some(request));
     }
 }
 

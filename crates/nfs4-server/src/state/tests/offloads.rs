@@ -159,6 +159,6 @@ fn the_client_is_told_to_read_the_reply_to_its_copy_first_unless_it_has() {
             copying.world.enter(session, slot, sequence + 1).unwrap();
         }
         let callback = copying.world.state.next_callback().unwrap();
-        assert_eq!(callback.referring, (!read).then_some(copying.given_by));
+        assert_eq!(callback.slot().referring, (!read).then_some(copying.given_by));
     }
 }

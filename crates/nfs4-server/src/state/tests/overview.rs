@@ -53,7 +53,14 @@ fn what_a_client_holds_is_shown_page_by_page() {
     let open = world.open(a, "opener", 1, READ | WRITE, WRITE).unwrap();
     let first = world.lock(a, Locker::New { open, owner: b"locker" }, 1, (10, 5), true).unwrap().unwrap();
     world.lock(a, Locker::Known(first), 1, (100, u64::MAX), false).unwrap().unwrap();
-    let wish = DelegationRequest { client: a, file: file(2), writing: None, given_by: None, own_changes: 0 };
+    let wish = DelegationRequest {
+        client: a,
+        file: file(2),
+        by: USER,
+        writing: None,
+        given_by: None,
+        own_changes: 0,
+    };
     let reference = || OpenReference::new(());
     let delegation = world.state.delegate(&wish, reference, world.now, &mut world.undo).unwrap();
     let other = world.open(b, "opener", 3, READ, 0).unwrap();

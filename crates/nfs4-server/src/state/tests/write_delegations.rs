@@ -106,7 +106,7 @@ fn a_delegation_for_writing_entitles_to_read_and_to_write() {
         assert_eq!(refused(world.io(b, id, 1, write)), NfsStatus::BadStateId);
     }
     let both = Share { access: R | W, deny: 0 };
-    assert_eq!(world.state.check_delegation(a, &id, file(1), both), Ok(()));
+    assert_eq!(world.state.check_delegation(a, &id, file(1), both), Ok(USER));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn when_all_together_have_nearly_too_many_who_has_most_is_asked() {
     assert!(world.state.next_callback().is_none());
     world.delegate(b, 7).unwrap();
     let callback = world.callback();
-    assert_eq!((callback.session, callback.notice), (session, Notice::RecallAny { keep: 3 }));
+    assert_eq!((callback.slot().session, callback.notice), (session, Notice::RecallAny { keep: 3 }));
     assert!(world.state.next_callback().is_none());
 }
 

@@ -1,7 +1,7 @@
 //! A client of 4.0 that writes its calls itself: it chooses their numbers, and comes back from the same port.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use xdr::{Decoder, Encode, Encoder};
 
+use super::back::{Back, IDENT, PROGRAM};
 use crate::harness::Running;
 
 pub struct Old {
@@ -46,6 +47,8 @@ impl Old {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from(([127, 1, high, low], 0))).unwrap();
         let stream = socket.connect(server).await.unwrap();
+        // A call is written in two pieces.
+        stream.set_nodelay(true).unwrap();
         Old { stream, server, xid: 100, uid, client: ClientId(0), seqids: HashMap::new() }
     }
 
@@ -62,13 +65,43 @@ impl Old {
         self.stream = socket.connect(self.server).await.unwrap();
     }
 
+    /// A confirmed client that listens for callbacks.
+    pub async fn listening(running: &Running, name: &str) -> (Old, Back) {
+        let mut old = Old::stranger(running, 1000).await;
+        let back = Back::listen(old.ip()).await;
+        old.listen_at(name, back.location()).await;
+        (old, back)
+    }
+
+    /// SETCLIENTID and SETCLIENTID_CONFIRM: it wants to be called back there.
+    pub async fn listen_at(&mut self, name: &str, location: NetAddress) {
+        let id = self.set_client_id_at(name, 1, location).await.unwrap();
+        assert_eq!(self.status(&[NfsArgOp::SetClientIdConfirm(id)]).await, NfsStatus::Ok);
+        self.client = id.client;
+    }
+
+    /// Where it comes from.
+    pub fn ip(&self) -> IpAddr {
+        self.stream.local_addr().unwrap().ip()
+    }
+
     pub async fn set_client_id(&mut self, name: &str, boot: u8) -> Result<SetClientIdConfirm, NfsStatus> {
+        let nowhere = NetAddress { network: "tcp".into(), address: "127.0.0.1.0.0".into() };
+        self.set_client_id_at(name, boot, nowhere).await
+    }
+
+    pub async fn set_client_id_at(
+        &mut self,
+        name: &str,
+        boot: u8,
+        callback_location: NetAddress,
+    ) -> Result<SetClientIdConfirm, NfsStatus> {
         let args = SetClientIdArgs {
             verifier: Verifier([boot; 8]),
             id: OwnerName::new(name.to_owned()).unwrap(),
-            callback_program: 0x4000_0000,
-            callback_location: NetAddress { network: "tcp".into(), address: "127.0.0.1.0.0".into() },
-            callback_ident: 1,
+            callback_program: PROGRAM,
+            callback_location,
+            callback_ident: IDENT,
         };
         match self.compound(&[NfsArgOp::SetClientId(args)]).await.results.pop() {
             Some(NfsResOp::SetClientId(SetClientIdRes::Ok(id))) => Ok(id),

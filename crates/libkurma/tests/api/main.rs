@@ -1,0 +1,12 @@
+//! The calls from C: every case of `tests/suite` over NFS and on this machine, under the address sanitizer; the header, the
+//! examples, and what is installed.
+
+#![allow(clippy::unwrap_used)] // tests, helpers included
+
+mod cases;
+mod compiler;
+mod encrypted;
+mod header;
+mod installed;
+mod silence;
+mod world;

@@ -1,0 +1,76 @@
+//! Servers that fall silent.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nfs4_server::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::compiler::SUITE;
+use crate::world::World;
+
+/// Runs a case that says when it is ready, and is told when the server is silent.
+fn check(case: &str, address: &str, silence: impl FnOnce()) {
+    let mut child = Command::new(&*SUITE)
+        .args([case, "nfs", address])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    silence();
+    child.stdin.take().unwrap().write_all(b"gone\n").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_server_that_is_gone_ends_calls_and_lets_go_of_memory() {
+    let world = World::nfs(Limits::default());
+    let [_, address] = world.arguments().map(str::to_owned);
+    check("a_server_that_is_gone_ends_calls_and_lets_go_of_memory", &address, || drop(world));
+}
+
+/// Passes on what is sent, and what is answered until it is silent.
+async fn pass(client: TcpStream, server: String, is_silent: Arc<AtomicBool>) {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
+    let answers = async {
+        let mut data = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = from_server.read(&mut data).await {
+            if !is_silent.load(Ordering::SeqCst) && to_client.write_all(&data[..length]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+        () = answers => {}
+    }
+}
+
+#[test]
+fn a_lost_answer_is_told_as_unknown_and_nothing_is_repeated() {
+    let world = World::nfs(Limits::default());
+    let World::Nfs { address, runtime } = &world else { unreachable!() };
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let proxy = listener.local_addr().unwrap().to_string();
+    let (server, silent) = (address.clone(), is_silent.clone());
+    runtime.spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(pass(client, server.clone(), silent.clone()));
+        }
+    });
+    let silence = || is_silent.store(true, Ordering::SeqCst);
+    check("a_lost_answer_is_told_as_unknown_and_nothing_is_repeated", &proxy, silence);
+    crate::compiler::run(Command::new(&*SUITE).args([
+        "what_was_left_by_a_lost_answer_was_done_once",
+        "nfs",
+        address,
+    ]));
+}

@@ -1,0 +1,83 @@
+//! Where the calls are tried: a server over a file system in memory, and a directory of this machine.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use environment::Environment;
+use file_system::memory::MemoryFileSystem;
+use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
+use ids::VolumeId;
+use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+use onc_rpc::Security;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// Files that nobody else has, all below `/home`.
+pub enum World {
+    Nfs { address: String, runtime: Runtime },
+    Local(TempDir),
+}
+
+impl World {
+    /// A server with one volume `home` that everybody may write to.
+    pub fn nfs(limits: Limits) -> World {
+        World::with(limits, Security::default())
+    }
+
+    /// One that protects connections like this.
+    pub fn with(limits: Limits, security: Security) -> World {
+        let runtime = Runtime::new().unwrap();
+        let address = runtime.block_on(serve(limits, security));
+        World::Nfs { address, runtime }
+    }
+
+    /// A directory of this machine.
+    pub fn local() -> World {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        for (path, mode) in [(directory.path(), 0o755), (&home, 0o777)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        World::Local(directory)
+    }
+
+    /// How a program is told: the kind, and where.
+    pub fn arguments(&self) -> [&str; 2] {
+        match self {
+            World::Nfs { address, .. } => ["nfs", address],
+            World::Local(directory) => ["local", Path::to_str(directory.path()).unwrap()],
+        }
+    }
+}
+
+async fn serve(limits: Limits, security: Security) -> String {
+    let environment = Environment::real();
+    let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
+    let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
+    let root = transaction.root();
+    let mode = SetAttributes::with_mode(0o777);
+    transaction.set_attributes(root, &mode, Authority::Checked).await.unwrap();
+    transaction.commit(CommitMode::Durable).await.unwrap();
+    let server = Server::new(ServerConfig {
+        exports: vec![Export::new("home", volume)],
+        handle_key: [3; 32],
+        records: Arc::new(MemoryClientRecords::default()),
+        environment,
+        server_id: b"test".to_vec(),
+        lease: ServerConfig::DEFAULT_LEASE,
+        courtesy: ServerConfig::DEFAULT_COURTESY,
+        delegations: true,
+        limits,
+    })
+    .await
+    .unwrap();
+    server.replace_security(security);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { server.serve(listener, CancellationToken::new()).await.unwrap() });
+    address
+}

@@ -1,0 +1,181 @@
+/* Reading and writing. */
+#include "suite.h"
+
+static kurma_write_arg numbered(int n)
+{
+	return whole(text("/home/file-%d", n), 0644, text("content %d", n));
+}
+
+static void many_files_are_made_written_and_read_in_one_round_trip_each(world *w)
+{
+	kurma_write_arg writes[50];
+	kurma_read_arg reads[50];
+	for (int n = 0; n < 50; n++) {
+		writes[n] = numbered(n);
+		reads[n] = reading(writes[n].file.path, 0, 100);
+	}
+	COSTS(1, kurma_vwrite(w->client, writes, 50));
+	CHECK(writes[0].done == 9 && writes[49].done == 10);
+	COSTS(1, kurma_vread(w->client, reads, 50));
+	for (int n = 0; n < 50; n++)
+		CHECK(reads[n].end_of_file == 1 && is(&reads[n], writes[n].data));
+}
+
+static void two_reads_of_one_path_share_an_open(world *w)
+{
+	make(w, "/home/file", "content");
+	kurma_read_arg reads[] = { reading("/home/file", 0, 3), reading("/home/file", 4, 3) };
+	uint64_t before = operations(w);
+	OK(kurma_vread(w->client, reads, 2));
+	CHECK(is(&reads[0], "con") && is(&reads[1], "ent"));
+	/* PUTROOTFH, LOOKUP, OPEN, READ, READ, CLOSE. */
+	CHECK(operations(w) - before == (w->is_nfs ? 6 : 0));
+}
+
+static void a_file_may_be_written_and_read_in_one_vector(world *w)
+{
+	kurma_steps *steps;
+	OK(kurma_steps_new(&steps));
+	kurma_write_arg first = numbered(1), second = whole("/home/file-1", 0, "XX");
+	second.flags = 0;
+	second.offset = 2;
+	kurma_read_arg before = reading("/home/file-1", 0, 100), after = before;
+	after.data = room(100, 1);
+	OK(kurma_steps_write(steps, &first, 1));
+	OK(kurma_steps_read(steps, &before, 1));
+	OK(kurma_steps_write(steps, &second, 1));
+	OK(kurma_steps_read(steps, &after, 1));
+	COSTS(1, kurma_execute(w->client, steps));
+	CHECK(is(&before, "content 1") && is(&after, "coXXent 1"));
+	/* The list may be done again. */
+	OK(kurma_execute(w->client, steps));
+	kurma_steps_free(steps);
+}
+
+static void the_third_of_five_fails_and_the_rest_is_untouched(world *w)
+{
+	kurma_write_arg writes[5];
+	for (int n = 0; n < 5; n++)
+		writes[n] = numbered(n);
+	writes[2].flags = 0;
+	kurma_result result = kurma_vwrite(w->client, writes, 5);
+	CHECK(result.status == ENOENT && result.done == 2 && result.index == 2 && result.unknown == 0);
+	CHECK(strstr(kurma_strerror(&result), "/home/file-2") != NULL);
+	CHECK(writes[1].done == 9 && writes[3].done == 0);
+	for (int n = 0; n < 5; n++)
+		CHECK(there(w, writes[n].file.path) == (n < 2));
+}
+
+static void an_exclusive_creation_of_an_existing_file_fails(world *w)
+{
+	kurma_write_arg write = numbered(0);
+	write.flags = KURMA_CREATE | KURMA_EXCLUSIVE;
+	OK(kurma_vwrite(w->client, &write, 1));
+	kurma_write_arg both[] = { numbered(1), write };
+	FAILS(EEXIST, 1, kurma_vwrite(w->client, both, 2));
+}
+
+static void large_files_are_whole(world *w)
+{
+	const size_t length = 20000000;
+	unsigned char *data = bytes(length, 7);
+	kurma_write_arg write = whole("/home/large", 0600, "");
+	write.data = data;
+	write.length = length;
+	OK(kurma_vwrite(w->client, &write, 1));
+	CHECK(write.done == length);
+	kurma_read_arg reads[] = { reading("/home/large", 0, 5000000), reading("/home/large", 5000000, length),
+				   reading("/home/large", 30000000, 5) };
+	OK(kurma_vread(w->client, reads, 3));
+	CHECK(reads[0].done == 5000000 && reads[1].done == 15000000 && reads[2].done == 0);
+	CHECK(!reads[0].end_of_file && reads[1].end_of_file && reads[2].end_of_file);
+	CHECK(memcmp(reads[0].data, data, 5000000) == 0);
+	CHECK(memcmp(reads[1].data, data + 5000000, 15000000) == 0);
+}
+
+static void appended_records_of_many_clients_are_all_there(world *w)
+{
+	make(w, "/home/log", "");
+	kurma_client *clients[4];
+	for (int n = 0; n < 4; n++)
+		clients[n] = another(w);
+	for (int record = 0; record < 20; record++) {
+		for (int n = 0; n < 4; n++) {
+			kurma_write_arg write = whole("/home/log", 0, text("%d %02d\n", n, record));
+			write.flags = 0;
+			write.offset = KURMA_APPEND;
+			OK(kurma_vwrite(clients[n], &write, 1));
+		}
+	}
+	char *log;
+	size_t length;
+	OK(kurma_read_file(w->client, "/home/log", (void **)&log, &length));
+	CHECK(length == 4 * 20 * 5 && strncmp(log + length - 5, "3 19\n", 5) == 0);
+	free(log);
+	for (int n = 0; n < 4; n++)
+		OK(kurma_close(clients[n]));
+}
+
+static void appending_goes_on_where_the_last_append_ended(world *w)
+{
+	kurma_write_arg writes[] = { whole("/home/log", 0600, "one "), whole("/home/log", 0600, "two "),
+				     whole("/home/log", 0600, "three") };
+	for (int n = 0; n < 3; n++) {
+		writes[n].flags = KURMA_CREATE;
+		writes[n].offset = KURMA_APPEND;
+	}
+	OK(kurma_vwrite(w->client, writes, 3));
+	CHECK(has(w, "/home/log", "one two three"));
+	kurma_write_arg much = writes[0];
+	much.length = 5 << 20;
+	much.data = room(much.length, 1);
+	if (w->is_nfs)
+		FAILS(EINVAL, 0, kurma_vwrite(w->client, &much, 1));
+	else
+		OK(kurma_vwrite(w->client, &much, 1));
+}
+
+static void a_read_may_ask_for_more_than_any_file_has(world *w)
+{
+	OK(kurma_write_file(w->client, "/home/a", bytes(3000000, 13), 3000000, 0600));
+	make(w, "/home/b", "content 1");
+	/* Room that is never touched costs nothing. */
+	kurma_read_arg reads[] = { reading("/home/a", 1, 64u << 20), reading("/home/b", 1, 64u << 20) };
+	uint64_t before = trips(w);
+	OK(kurma_vread(w->client, reads, 2));
+	CHECK(trips(w) - before <= 70);
+	CHECK(reads[0].end_of_file && reads[0].done == 2999999 && is(&reads[1], "ontent 1"));
+	CHECK(memcmp(reads[0].data, bytes(3000000, 13) + 1, reads[0].done) == 0);
+}
+
+static void no_message_is_longer_than_was_asked_for(world *w)
+{
+	if (!w->is_nfs)
+		return;
+	kurma_options options;
+	kurma_client *client;
+	kurma_options_init(&options, sizeof options);
+	options.transfer = 64 << 10;
+	OK(kurma_connect(w->place, &options, &client));
+	kurma_statistics before, after;
+	OK(kurma_get_statistics(client, &before));
+	OK(kurma_write_file(client, "/home/a", bytes(1 << 20, 3), 1 << 20, 0600));
+	OK(kurma_get_statistics(client, &after));
+	CHECK(after.round_trips - before.round_trips >= 16);
+	CHECK(after.bytes_out - before.bytes_out >= 1 << 20);
+	OK(kurma_close(client));
+}
+
+const test_case data_cases[] = {
+	CASE(many_files_are_made_written_and_read_in_one_round_trip_each),
+	CASE(two_reads_of_one_path_share_an_open),
+	CASE(a_file_may_be_written_and_read_in_one_vector),
+	CASE(the_third_of_five_fails_and_the_rest_is_untouched),
+	CASE(an_exclusive_creation_of_an_existing_file_fails),
+	CASE(large_files_are_whole),
+	CASE(appended_records_of_many_clients_are_all_there),
+	CASE(appending_goes_on_where_the_last_append_ended),
+	CASE(a_read_may_ask_for_more_than_any_file_has),
+	CASE(no_message_is_longer_than_was_asked_for),
+	{ NULL, NULL },
+};

@@ -1,0 +1,164 @@
+//! Whatever a server answers, the client returns: with what the server says, or with an error.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code at the edge
+
+#[path = "api/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use nfs4_server::Limits;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use vector_client::{AttributeSet, Client, Open, Options, Read, Write};
+
+/// How an answer differs from what the server said.
+#[derive(Clone, Debug)]
+enum Lie {
+    /// A word, by its place among all words, is another one.
+    Word(prop::sample::Index, u32),
+    /// The bits of a byte.
+    Bits(prop::sample::Index, u8),
+    Shorter(prop::sample::Index),
+    Longer(Vec<u8>),
+    Never,
+    Twice,
+}
+
+fn lie() -> impl Strategy<Value = Lie> {
+    let word = prop_oneof![
+        4 => 0u32..70,
+        2 => 10_001u32..10_100,
+        1 => (0u32..32).prop_map(|bit| 1 << bit),
+        1 => Just(u32::MAX),
+        1 => any::<u32>(),
+    ];
+    prop_oneof![
+        6 => (any::<prop::sample::Index>(), word).prop_map(|(at, word)| Lie::Word(at, word)),
+        3 => (any::<prop::sample::Index>(), 1u8..).prop_map(|(at, bits)| Lie::Bits(at, bits)),
+        1 => any::<prop::sample::Index>().prop_map(Lie::Shorter),
+        1 => vec(any::<u8>(), 1..50).prop_map(Lie::Longer),
+        1 => Just(Lie::Never),
+        1 => Just(Lie::Twice),
+    ]
+}
+
+impl Lie {
+    /// The answers that are sent instead of this one.
+    fn tell(&self, mut answer: Vec<u8>) -> Vec<Vec<u8>> {
+        match self {
+            // Which request it answers stays as it is: otherwise it is the same as none.
+            Lie::Word(at, word) if answer.len() >= 8 => {
+                let at = 4 + 4 * at.index(answer.len() / 4 - 1);
+                answer[at..at + 4].copy_from_slice(&word.to_be_bytes());
+            }
+            Lie::Bits(at, bits) if answer.len() > 4 => {
+                let at = 4 + at.index(answer.len() - 4);
+                answer[at] ^= bits;
+            }
+            Lie::Shorter(to) => answer.truncate(to.index(answer.len())),
+            Lie::Longer(more) => answer.extend(more),
+            Lie::Never => return Vec::new(),
+            Lie::Twice => return vec![answer.clone(), answer],
+            Lie::Word(..) | Lie::Bits(..) => {}
+        }
+        vec![answer]
+    }
+}
+
+/// A way to the server on which some answers are other ones, counted over all connections.
+async fn liar(server: SocketAddr, lies: BTreeMap<usize, Lie>, stop: CancellationToken) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (lies, answers) = (Arc::new(lies), Arc::new(AtomicUsize::new(0)));
+    tokio::spawn(stop.run_until_cancelled_owned(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let Ok(server) = TcpStream::connect(server).await else { return };
+            let (lies, answers) = (lies.clone(), answers.clone());
+            tokio::spawn(async move {
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let back = async {
+                    while let Ok(mark) = from_server.read_u32().await {
+                        let mut answer = vec![0; (mark & (u32::MAX >> 1)) as usize];
+                        from_server.read_exact(&mut answer).await?;
+                        let told = match lies.get(&answers.fetch_add(1, Ordering::Relaxed)) {
+                            Some(lie) => lie.tell(answer),
+                            None => vec![answer],
+                        };
+                        for answer in told {
+                            to_client.write_u32(answer.len() as u32 | 1 << 31).await?;
+                            to_client.write_all(&answer).await?;
+                        }
+                    }
+                    std::io::Result::Ok(())
+                };
+                let _ = tokio::join!(back, tokio::io::copy(&mut from_client, &mut to_server));
+            });
+        }
+    }));
+    address
+}
+
+/// A bit of everything; how it ends does not matter.
+async fn use_files(client: &Client) {
+    let names = || (0..5).map(|n| format!("/home/d/{n}"));
+    let _ = client.ensure_directory("/home/d", 0o755).await;
+    let _ = client.vwrite(names().map(|name| Write::whole(name, 0o644, "some data")).collect()).await;
+    let _ = client.vread(names().map(|name| Read::new(name, 2, 100)).collect()).await;
+    let _ = client.vgetattrs(names().map(Into::into).collect(), AttributeSet::STAT).await;
+    let _ = client.vlistdir(vec!["/home".into()], AttributeSet::STAT, true, |_, _| {}).await;
+    if let Ok(opened) = client.vopen(vec![Open::read("/home/d/1")]).await {
+        let _ = client.vread(opened.iter().map(|file| Read::new(*file, 0, 4)).collect()).await;
+        let _ = client.vclose(opened).await;
+    }
+    let _ = client.transaction(|t| _ = t.write(Write::whole("/home/d/1", 0o644, "other data"))).await;
+    let _ = client.rm_recursive(vec!["/home/d".into()], |_| {}).await;
+}
+
+/// What tasks of the client panic with: nobody else sees that.
+fn panics() -> &'static Mutex<Vec<String>> {
+    static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.lock().unwrap().push(panic.to_string());
+            usual(panic);
+        }));
+    });
+    &PANICS
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn no_answer_harms_the_client(lies in btree_map(0usize..30, lie(), 1..4)) {
+        let panics = panics();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stop = CancellationToken::new();
+            let server = world::server(Limits::default(), stop.clone()).await;
+            let address = liar(server, lies, stop.clone()).await;
+            let mut options = Options::default();
+            options.nfs.timeout = Duration::from_millis(40);
+            options.nfs.patience = Duration::from_millis(120);
+            options.nfs.back_off = Duration::from_millis(1)..=Duration::from_millis(5);
+            if let Ok(client) = Client::connect(address, options).await {
+                use_files(&client).await;
+                let _ = client.close().await;
+            }
+            stop.cancel();
+        });
+        let panics = std::mem::take(&mut *panics.lock().unwrap());
+        prop_assert!(panics.is_empty(), "{panics:?}");
+    }
+}

@@ -1,0 +1,92 @@
+"""The client for asyncio: each call is awaited, and waits on no thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Generator
+from typing import Any
+
+from . import _core
+from ._native import Pending, Session
+
+
+async def wait(pending: Pending) -> Any:
+    """The result of pending work. Whoever is cancelled meanwhile has not undone it: it goes on to its end."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    pending.then(functools.partial(loop.call_soon_threadsafe, _settle, future, pending))
+    return await future
+
+
+def _settle(future: asyncio.Future[Any], pending: Pending) -> None:
+    if future.cancelled():
+        return
+    try:
+        future.set_result(pending.result())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+class Client(_core.Core):
+    __doc__ = _core.Core.__doc__
+
+    async def _wait(self, pending: Pending) -> Any:
+        return await wait(pending)
+
+    @classmethod
+    def connect(cls, url: str, **options: Any) -> Connecting:
+        """`await` it, or use it in `async with`. Everything else is as for `kurma.Client.connect`."""
+        return Connecting(cls, url, options)
+
+    @classmethod
+    def local(cls, directory: Any) -> Client:
+        """Files of this machine; paths begin at `directory`, and nothing leads out of it."""
+        return cls(Session.local(directory))
+
+    def transaction(self) -> Transaction:
+        """Collects steps, and does all of them at one instant, or none: when the `async with` ends, or by `commit`."""
+        return Transaction(self)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Connecting:
+    """A client that is about to be connected."""
+
+    def __init__(self, kind: type[Client], url: str, options: dict[str, Any]) -> None:
+        self._kind, self._url, self._options = kind, url, options
+        self._client: Client | None = None
+
+    async def _connect(self) -> Client:
+        self._client = self._kind(await wait(_core.Core._connecting(self._url, self._options)))
+        return self._client
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Client:
+        return await self._connect()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client:
+            await self._client.close()
+
+
+class Transaction(_core.Steps):
+    __doc__ = _core.Steps.__doc__
+
+    async def commit(self) -> list[Any]:
+        """Does the steps; the result of each."""
+        return await self._commit()
+
+    async def __aenter__(self) -> Transaction:
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        if self._leave(kind is not None):
+            await self.commit()

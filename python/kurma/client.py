@@ -1,0 +1,115 @@
+"""The client that waits: each call returns when it is done."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from . import _core
+from ._native import Pending, Session
+
+
+class _Waiting(_core.Core):
+    """Its coroutines never wait for anybody else: they are done when they are begun."""
+
+    async def _wait(self, pending: Pending) -> Any:
+        return pending.wait()
+
+
+def _run(coroutine: Any) -> Any:
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("a call that waits for somebody else")
+
+
+def _iterate(generator: Any) -> Any:
+    try:
+        while True:
+            try:
+                yield _run(generator.__anext__())
+            except StopAsyncIteration:
+                return
+    finally:
+        _run(generator.aclose())
+
+
+def _meant(argument: Any) -> Any:
+    """Another client is what it is made of."""
+    return argument._core if isinstance(argument, Client) else argument
+
+
+def _call(method: Any) -> Any:
+    finish = _iterate if inspect.isasyncgenfunction(method) else _run
+
+    @functools.wraps(method)
+    def call(self: Client, *args: Any, **kwargs: Any) -> Any:
+        named = {name: _meant(argument) for name, argument in kwargs.items()}
+        return finish(method(self._core, *map(_meant, args), **named))
+
+    return call
+
+
+class Client:
+    __doc__ = _core.Core.__doc__
+
+    def __init__(self, session: Session) -> None:
+        self._core = _Waiting(session)
+
+    @classmethod
+    def connect(cls, url: str, **options: Any) -> Client:
+        """Connects to the server of `nfs://HOST[:PORT]/PATH`; relative paths begin at PATH.
+
+        Options: `uid`, `gid`, `groups` (those of the process), `tls` (certificates of authorities as PEM),
+        `certificate` and `key` (of the client, PEM), `connections`, `slots`, `message_bytes`, `transfer`,
+        `minor_versions`, `timeout`, `connect_timeout`, `patience` (seconds), `extensions` (whether to use what only
+        Kurma has).
+        """
+        return cls(_core.Core._connecting(url, options).wait())
+
+    @classmethod
+    def local(cls, directory: Any) -> Client:
+        """Files of this machine; paths begin at `directory`, and nothing leads out of it."""
+        return cls(Session.local(directory))
+
+    def transaction(self) -> Transaction:
+        """Collects steps, and does all of them at one instant, or none: when the `with` ends, or by `commit`."""
+        return Transaction(self._core)
+
+    def statistics(self) -> _core.Statistics:
+        """What was sent so far."""
+        return self._core.statistics()
+
+    def transaction_limits(self) -> _core.TransactionLimits | None:
+        """How much one transaction may be; `None` if there are none here."""
+        return self._core.transaction_limits()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Transaction(_core.Steps):
+    __doc__ = _core.Steps.__doc__
+
+    def commit(self) -> list[Any]:
+        """Does the steps; the result of each."""
+        return _run(self._commit())
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._leave(kind is not None):
+            self.commit()
+
+
+for _name, _method in vars(_core.Core).items():
+    if not _name.startswith("_") and (
+        inspect.iscoroutinefunction(_method) or inspect.isasyncgenfunction(_method)
+    ):
+        setattr(Client, _name, _call(_method))

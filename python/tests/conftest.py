@@ -1,0 +1,219 @@
+"""Where the calls are tried: a gateway and a directory of this machine, each by the blocking client and the one for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+
+import pytest
+
+import kurma
+
+ROOT = pathlib.Path(__file__).parents[2]
+NUMBERS = itertools.count()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def gateway(data, nfs, admin):
+    """A gateway, while it is needed. KURMA names another program."""
+    program = os.environ.get("KURMA", str(ROOT / "target/debug/kurma"))
+    command = [program, "up", "--data", f"{data}/gateway", "--nfs", nfs, "--admin", admin]
+    with open(f"{data}/log", "ab") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+    try:
+        for line in process.stdout:
+            if line.startswith(b"ready"):
+                break
+        else:
+            pytest.fail(pathlib.Path(data, "log").read_text()[-4000:])
+        yield
+    finally:
+        # Nobody wants its files any more, so it need not bring them to its clouds.
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def folder():
+    """A folder that is not under those that pytest keeps."""
+    data = tempfile.mkdtemp(prefix="kurma-python-")
+    try:
+        yield data
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The address of a gateway that is ended with the tests."""
+    with folder() as data:
+        nfs = f"127.0.0.1:{free_port()}"
+        with gateway(data, nfs, f"127.0.0.1:{free_port()}"):
+            yield nfs
+
+
+class Driven:
+    """The client for asyncio, each call run to its end on a loop of its own."""
+
+    def __init__(self, client, loop):
+        self._client, self._loop = client, loop
+
+    def __getattr__(self, name):
+        def call(*args, **kwargs):
+            args = [argument._client if isinstance(argument, Driven) else argument for argument in args]
+            result = getattr(self._client, name)(*args, **kwargs)
+            if inspect.isasyncgen(result):
+                return self._all(result)
+            if inspect.isawaitable(result):
+                return self._loop.run_until_complete(result)
+            return DrivenTransaction(result, self._loop) if name == "transaction" else result
+
+        return call
+
+    def _all(self, generator):
+        while True:
+            try:
+                yield self._loop.run_until_complete(generator.__anext__())
+            except StopAsyncIteration:
+                return
+
+
+class DrivenTransaction:
+    def __init__(self, transaction, loop):
+        self._transaction, self._loop = transaction, loop
+
+    def __getattr__(self, name):
+        return getattr(self._transaction, name)
+
+    def commit(self):
+        return self._loop.run_until_complete(self._transaction.commit())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *how):
+        self._loop.run_until_complete(self._transaction.__aexit__(*how))
+
+
+class World:
+    """A client, and the files it has to itself."""
+
+    def __init__(self, back_end, face, place, loop):
+        self.back_end, self.face, self.place, self.loop = back_end, face, place, loop
+        self.clients = []
+        self.client = self.another()
+
+    @property
+    def is_nfs(self):
+        return self.back_end == "nfs"
+
+    @property
+    def user(self):
+        """Who makes the calls."""
+        return 0 if self.is_nfs else os.getuid()
+
+    def another(self, **options):
+        """Another client of the same files."""
+        if self.is_nfs:
+            options = {"uid": 0, "gid": 0, "groups": [], **options}
+            if self.face == "asyncio":
+                client = self.loop.run_until_complete(_awaited(kurma.aio.Client.connect(self.place, **options)))
+            else:
+                client = kurma.Client.connect(self.place, **options)
+        else:
+            client = (kurma.aio.Client if self.face == "asyncio" else kurma.Client).local(self.place)
+        client = Driven(client, self.loop) if self.face == "asyncio" else client
+        self.clients.append(client)
+        return client
+
+    @contextlib.contextmanager
+    def costing(self, round_trips):
+        """What is done meanwhile sends as many requests, if there is a server to send any to."""
+        before = self.client.statistics().round_trips
+        yield
+        sent = self.client.statistics().round_trips - before
+        assert sent == (round_trips if self.is_nfs else 0), "round trips"
+
+    def read(self, path):
+        return self.client.read_files([path])[0]
+
+
+async def _awaited(awaitable):
+    return await awaitable
+
+
+@pytest.fixture
+def loop():
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def places(back_end, server, tmp_path):
+    """A directory that is empty, as the clients name it."""
+    if back_end == "local":
+        return str(tmp_path)
+    place = f"/home/{next(NUMBERS)}"
+    with kurma.Client.connect(f"nfs://{server}", uid=0, gid=0, groups=[]) as client:
+        client.mkdir(place)
+        client.chmod(place, 0o777)
+    return f"nfs://{server}{place}"
+
+
+@pytest.fixture(params=["nfs", "local"])
+def back_end(request):
+    return request.param
+
+
+@pytest.fixture
+def place(back_end, server, tmp_path):
+    return places(back_end, server, tmp_path)
+
+
+@pytest.fixture
+def nfs_place(server, tmp_path):
+    return places("nfs", server, tmp_path)
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def world(request, back_end, place, loop):
+    world = World(back_end, request.param, place, loop)
+    yield world
+    for client in world.clients:
+        with contextlib.suppress(OSError):
+            client.close()
+
+
+@pytest.fixture
+def client(world):
+    return world.client
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def nfs_world(request, nfs_place, loop):
+    world = World("nfs", request.param, nfs_place, loop)
+    yield world
+    for client in world.clients:
+        with contextlib.suppress(OSError):
+            client.close()
+
+
+@pytest.fixture
+def root():
+    """For what only the superuser may do."""
+    if os.getuid() != 0:
+        pytest.skip("only the superuser")

@@ -1,0 +1,97 @@
+"""All or nothing."""
+
+import errno
+
+import pytest
+
+from kurma import AttributeSet, Error, Write
+
+
+def test_steps_of_all_kinds_are_done_at_once_in_one_round_trip(nfs_world):
+    client = nfs_world.client
+    client.write_files({"old": b"old"})
+    with nfs_world.costing(1), client.transaction() as t:
+        t.mkdir("d")
+        written = t.write_file("d/a", b"content", 0o600)
+        t.append("d/a", b" and more")
+        read = t.read("d/a", 3, 100)
+        t.rename("d", "e")
+        t.copy("e/a", "e/b")
+        t.symlink("b", "e/link")
+        t.link("e/a", "e/c")
+        t.setattrs("e/a", mode=0o640)
+        attributes = t.getattrs("e/c", AttributeSet.MODE | AttributeSet.LINKS)
+        t.remove("old")
+        opened = t.open("e/b", write=True)
+        with pytest.raises(RuntimeError):
+            read.result
+    assert (written.result, read.result) == (7, b"tent and more")
+    assert (attributes.result.mode, attributes.result.links) == (0o640, 2)
+    client.vwrite([Write(opened.result, b"CON")])
+    client.vclose([opened.result])
+    assert nfs_world.read("e/link") == b"CONtent and more"
+    with pytest.raises(RuntimeError):
+        t.mkdir("late")
+
+
+@pytest.mark.parametrize("bad", range(4))
+def test_wherever_a_step_fails_nothing_is_done(nfs_world, bad):
+    client = nfs_world.client
+    client.write_files({"here": b"as it was"})
+    steps = [
+        lambda t: t.mkdir("d"),
+        lambda t: t.write_file("here", b"overwritten"),
+        lambda t: t.rename("here", "d/moved"),
+    ]
+    steps.insert(bad, lambda t: t.remove("none"))
+    t = client.transaction()
+    for step in steps:
+        step(t)
+    with pytest.raises(FileNotFoundError) as failure:
+        t.commit()
+    assert (failure.value.index, failure.value.unknown) == (bad, 0)
+    assert [entry.name for entry in client.listdir(".")] == ["here"]
+    assert nfs_world.read("here") == b"as it was"
+
+
+def test_what_is_collected_is_forgotten_when_the_program_fails(world, client):
+    with pytest.raises(ZeroDivisionError), client.transaction() as t:
+        t.mkdir("d")
+        1 / 0
+    assert not client.exists("d")
+    with pytest.raises(RuntimeError):
+        t.commit()
+
+
+def test_a_transaction_may_be_committed_before_the_end_and_only_once(nfs_world):
+    client = nfs_world.client
+    with client.transaction() as t:
+        t.mkdir("d")
+        assert t.commit() == [None]
+        assert client.exists("d")
+    with pytest.raises(RuntimeError):
+        t.commit()
+
+
+def test_what_is_too_much_is_refused_before_anything_is_sent(nfs_world):
+    client = nfs_world.client
+    limits = client.transaction_limits()
+    t = client.transaction()
+    for n in range(limits.operations):
+        t.mkdir(f"{n}")
+    with nfs_world.costing(0), pytest.raises(Error) as failure:
+        t.commit()
+    assert (failure.value.errno, failure.value.index) == (errno.E2BIG, None)
+    assert client.listdir(".") == []
+
+
+def test_a_local_directory_has_none(world, client):
+    if world.is_nfs:
+        assert client.transaction_limits().operations > 100
+        return
+    assert client.transaction_limits() is None
+    t = client.transaction()
+    t.mkdir("d")
+    with pytest.raises(OSError) as failure:
+        t.commit()
+    assert failure.value.errno == errno.EOPNOTSUPP
