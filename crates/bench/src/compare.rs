@@ -14,14 +14,14 @@ use crate::workload::{self, Workload};
 const CHECKED_FILES: u64 = 200;
 
 pub async fn run(arguments: Compare) -> Result<()> {
-    std::fs::create_dir_all(&arguments.out)?;
+    let setting = &arguments.setting;
+    let folder = setting.folder()?;
     let mut peers: Vec<Box<dyn Peer>> = vec![
-        Box::new(Kurma::new(&arguments.kurma)?),
+        Box::new(Kurma::new(&setting.kurma)?),
         Box::new(Ganesha::new(Names::Lazy)?),
         Box::new(Ganesha::new(Names::Synchronous)?),
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(make(&arguments.work)?)?;
     for (at, peer) in peers.iter_mut().enumerate() {
         let data = folder.path().join(at.to_string());
         peer.start(&data).with_context(|| format!("starting {}", peer.name()))?;
@@ -39,15 +39,15 @@ pub async fn run(arguments: Compare) -> Result<()> {
         }
         for &count in &arguments.clients {
             let mut runs = vec![Vec::new(); peers.len()];
-            for repetition in 0..arguments.repeat {
+            for repetition in 0..setting.repeat {
                 for (peer, runs) in peers.iter_mut().zip(&mut runs) {
-                    let run = measure(peer.as_mut(), workload, count, arguments.shrink)
+                    let run = measure(peer.as_mut(), workload, count, setting.shrink as u64)
                         .await
                         .with_context(|| format!("{name} with {count} clients on {}", peer.name()))?;
                     eprintln!(
                         "{name}, {count} clients, {} of {}: {:>10} {:.0} {}/s",
                         repetition + 1,
-                        arguments.repeat,
+                        setting.repeat,
                         peer.name(),
                         run.rate,
                         workload.unit()
@@ -61,11 +61,6 @@ pub async fn run(arguments: Compare) -> Result<()> {
         }
     }
     report::write(&arguments, &verdicts, &rows)
-}
-
-fn make(path: &Path) -> Result<&Path> {
-    std::fs::create_dir_all(path)?;
-    Ok(path)
 }
 
 async fn measure(peer: &mut dyn Peer, workload: Workload, count: usize, shrink: u64) -> Result<Run> {

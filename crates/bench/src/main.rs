@@ -9,13 +9,13 @@ mod peer;
 mod plot;
 mod report;
 mod sample;
+mod setting;
 mod transactions;
 mod vectors;
 mod workload;
 
-use std::path::PathBuf;
-
 use clap::Parser;
+use setting::Setting;
 
 /// Benchmarks of Kurma against its peers.
 #[derive(Parser)]
@@ -32,27 +32,14 @@ enum Command {
 /// What to compare.
 #[derive(clap::Args)]
 pub struct Compare {
-    /// Folder of the report
-    #[arg(long, default_value = "bench-report")]
-    out: PathBuf,
-    /// Repetitions
-    #[arg(long, default_value_t = 3)]
-    repeat: usize,
+    #[command(flatten)]
+    setting: Setting,
     /// Only workloads whose name contains this
     #[arg(long)]
     only: Option<String>,
     /// Numbers of clients
     #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
     clients: Vec<usize>,
-    /// Where servers keep their data; a folder on the disk to measure
-    #[arg(long, default_value = "target/bench-data")]
-    work: PathBuf,
-    /// The gateway's binary
-    #[arg(long, default_value = "target/release/kurma")]
-    kurma: PathBuf,
-    /// Divides all sizes and counts, for a quick look
-    #[arg(long, default_value_t = 1)]
-    shrink: u64,
     /// Servers to leave out
     #[arg(long, value_delimiter = ',')]
     without: Vec<String>,

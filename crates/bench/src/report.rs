@@ -35,11 +35,15 @@ pub fn write(arguments: &Compare, verdicts: &[(&str, &str, Result<()>)], rows: &
         text,
         "The same load generator over NFSv4.1 on loopback; servers take turns; {} repetitions; mean and half-width of \
          the 95 % confidence interval. CPU is the server's, user and system, for each unit. {}\n",
-        arguments.repeat,
+        arguments.setting.repeat,
         machine()
     )?;
-    if arguments.shrink > 1 {
-        writeln!(text, "All sizes divided by {}: a quick look, not a measurement.\n", arguments.shrink)?;
+    if arguments.setting.shrink > 1 {
+        writeln!(
+            text,
+            "All sizes divided by {}: a quick look, not a measurement.\n",
+            arguments.setting.shrink
+        )?;
     }
     text.push_str("## Durability\n\n| server | an acknowledged stable write or name | survived SIGKILL |\n|---|---|---|\n");
     for (name, promise, verdict) in verdicts {
@@ -60,7 +64,7 @@ pub fn write(arguments: &Compare, verdicts: &[(&str, &str, Result<()>)], rows: &
         let rows: Vec<&Row> = rows.iter().filter(|row| row.workload == workload).collect();
         section(&mut text, arguments, workload, &rows)?;
     }
-    let path = arguments.out.join("report.md");
+    let path = arguments.setting.report("report.md");
     std::fs::write(&path, text)?;
     eprintln!("report: {}", path.display());
     Ok(())
@@ -96,7 +100,7 @@ fn section(text: &mut String, arguments: &Compare, workload: Workload, rows: &[&
     let file: String =
         workload.name().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let file = format!("{file}.svg");
-    plot::draw(&arguments.out.join(&file), &format!("{}: {unit}/s", workload.name()), rows)?;
+    plot::draw(&arguments.setting.report(&file), &format!("{}: {unit}/s", workload.name()), rows)?;
     writeln!(text, "\n![{}]({file})\n", workload.name())?;
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! has to be kept by the server, which bounds how much one may read.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -13,28 +12,16 @@ use vector_client::{AttributeSet, Client, Options, Target, Transaction, Write};
 
 use crate::peer::{Kurma, Peer};
 use crate::sample::{Estimate, estimate};
+use crate::setting::Setting;
 
 /// What to measure.
 #[derive(clap::Args)]
 pub struct Transactions {
-    /// Folder of the report
-    #[arg(long, default_value = "bench-report")]
-    out: PathBuf,
-    /// Repetitions
-    #[arg(long, default_value_t = 5)]
-    repeat: usize,
+    #[command(flatten)]
+    setting: Setting,
     /// Numbers of clients
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     clients: Vec<usize>,
-    /// Where the server keeps its data; a folder on the disk to measure
-    #[arg(long, default_value = "target/bench-data")]
-    work: PathBuf,
-    /// The gateway's binary
-    #[arg(long, default_value = "target/release/kurma")]
-    kurma: PathBuf,
-    /// Divides the numbers of files, for a quick look
-    #[arg(long, default_value_t = 1)]
-    shrink: usize,
 }
 
 /// Files of each size, of each client.
@@ -42,7 +29,7 @@ const FILES: [(usize, usize); 5] =
     [(1 << 10, 1024), (16 << 10, 512), (128 << 10, 128), (1 << 20, 32), (16 << 20, 4)];
 
 /// Files of one compound, and bytes: what the client puts into a compound without transactions, too.
-const COMPOUND: (usize, usize) = (128, 1 << 20);
+const COMPOUND: (usize, usize) = (250, 1 << 20);
 
 /// Compounds of one large file under way at once, as without transactions.
 const PARALLEL: usize = 16;
@@ -122,24 +109,23 @@ async fn write_large(client: &Client, name: &str, data: &Bytes) -> Result<()> {
 }
 
 pub async fn run(arguments: Transactions) -> Result<()> {
-    std::fs::create_dir_all(&arguments.out)?;
-    std::fs::create_dir_all(&arguments.work)?;
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&arguments.work)?;
-    let mut server = Kurma::new(&arguments.kurma)?;
+    let setting = &arguments.setting;
+    let folder = setting.folder()?;
+    let mut server = Kurma::new(&setting.kurma)?;
     server.start(folder.path()).context("starting the gateway")?;
     let mut text = format!(
         "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions, mean and \
          half-width of the 95 % confidence interval. The ratio is that of the times; the plain ones are 1.\n\n\
          | what | clients | plain | atomic | ratio |\n|---|---:|---:|---:|---:|\n",
-        arguments.repeat
+        setting.repeat
     );
     for clients in &arguments.clients {
         let connected =
             try_join_all((0..*clients).map(|_| Client::connect(server.address(), Options::default())));
         let connected = connected.await?;
         for (size, files) in FILES {
-            let files = (files / arguments.shrink).max(2);
-            for row in cells(&mut server, &connected, size, files, arguments.repeat).await? {
+            let files = (files / setting.shrink).max(2);
+            for row in cells(&mut server, &connected, size, files, setting.repeat).await? {
                 eprint!("{row}");
                 text.push_str(&row);
             }
@@ -149,7 +135,7 @@ pub async fn run(arguments: Transactions) -> Result<()> {
         }
     }
     server.kill();
-    let path = arguments.out.join("transactions.md");
+    let path = setting.report("transactions.md");
     std::fs::write(&path, text)?;
     eprintln!("report: {}", path.display());
     Ok(())

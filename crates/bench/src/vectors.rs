@@ -5,7 +5,6 @@ mod kernel;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -14,32 +13,20 @@ use vector_client::{AttributeSet, Client, CopyOptions, CopyWatch, Options, Read,
 
 use crate::peer::{Ganesha, Kurma, Names, Peer};
 use crate::sample::{Estimate, estimate};
+use crate::setting::Setting;
 use kernel::Kernel;
 
 /// What to measure.
 #[derive(clap::Args)]
 pub struct Vectors {
-    /// Folder of the report
-    #[arg(long, default_value = "bench-report")]
-    out: PathBuf,
-    /// Repetitions
-    #[arg(long, default_value_t = 3)]
-    repeat: usize,
+    #[command(flatten)]
+    setting: Setting,
     /// Delays in milliseconds, each way
     #[arg(long, value_delimiter = ',', default_value = "0,0.2,1,5,30")]
     delays: Vec<f64>,
     /// Only workloads whose name contains this
     #[arg(long)]
     only: Option<String>,
-    /// Where servers keep their data; a folder on the disk to measure
-    #[arg(long, default_value = "target/bench-data")]
-    work: PathBuf,
-    /// The gateway's binary
-    #[arg(long, default_value = "target/release/kurma")]
-    kurma: PathBuf,
-    /// Divides the numbers of files, for a quick look
-    #[arg(long, default_value_t = 1)]
-    shrink: usize,
     /// Servers to leave out
     #[arg(long, value_delimiter = ',', default_value = "ganesha")]
     without: Vec<String>,
@@ -116,11 +103,9 @@ struct Row {
 }
 
 pub async fn run(arguments: Vectors) -> Result<()> {
-    std::fs::create_dir_all(&arguments.out)?;
-    std::fs::create_dir_all(&arguments.work)?;
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&arguments.work)?;
+    let folder = arguments.setting.folder()?;
     let mut peers: Vec<Box<dyn Peer>> =
-        vec![Box::new(Kurma::new(&arguments.kurma)?), Box::new(Ganesha::new(Names::Synchronous)?)];
+        vec![Box::new(Kurma::new(&arguments.setting.kurma)?), Box::new(Ganesha::new(Names::Synchronous)?)];
     peers.retain(|peer| !arguments.without.iter().any(|name| peer.name().starts_with(name.as_str())));
     let mut rows = Vec::new();
     for (at, peer) in peers.iter_mut().enumerate() {
@@ -136,7 +121,7 @@ pub async fn run(arguments: Vectors) -> Result<()> {
         peer.kill();
     }
     let text = report(&arguments, &rows)?;
-    let path = arguments.out.join("vectors.md");
+    let path = arguments.setting.report("vectors.md");
     std::fs::write(&path, text)?;
     eprintln!("report: {}", path.display());
     Ok(())
@@ -151,9 +136,9 @@ async fn line(peer: &mut dyn Peer, address: SocketAddr, delay: f64, arguments: &
     let mut kernel = Kernel::connect(address).await?;
     // Trees are made without a delay.
     let near = Client::connect(peer.address(), Options::default()).await?;
-    tree(&near, &format!("{base}/tree"), arguments.shrink).await?;
+    tree(&near, &format!("{base}/tree"), arguments.setting.shrink).await?;
     let mut rows = Vec::new();
-    for workload in workloads(arguments.shrink) {
+    for workload in workloads(arguments.setting.shrink) {
         if arguments.only.as_ref().is_some_and(|only| !workload.name().contains(only.as_str())) {
             continue;
         }
@@ -164,7 +149,7 @@ async fn line(peer: &mut dyn Peer, address: SocketAddr, delay: f64, arguments: &
             kernel: Vec::new(),
             vectors: Vec::new(),
         };
-        for repetition in 0..arguments.repeat {
+        for repetition in 0..arguments.setting.repeat {
             let (ours, theirs) = (format!("{base}/v"), format!("{base}/k"));
             for folder in [&ours, &theirs] {
                 near.ensure_directory(folder.as_str(), 0o755).await?;
@@ -322,7 +307,7 @@ fn report(arguments: &Vectors, rows: &[Row]) -> Result<String> {
         text,
         "One program, one file after the other with the requests of the Linux client, against the vectorized client; \
          by turns, {} repetitions, mean and half-width of the 95 % confidence interval; delay each way.\n",
-        arguments.repeat
+        arguments.setting.repeat
     )?;
     writeln!(
         text,
