@@ -184,7 +184,8 @@ impl Client {
 
     /// Whether what the server has delegated can be counted on now without asking. Not so when the lease may have run out, as the
     /// server may then have given to others what it has delegated, and be in no position to say so (RFC 8881 §10.2.1); while
-    /// there is no session, or nothing was answered in it; when the server has said last that something is revoked; nor as long as it
+    /// there is no session, or nothing was answered in it; when the server has said for a lease that recalls do not reach the client, or last that
+    /// something is revoked; nor as long as it
     /// may execute a change of this client's own for which nobody waits any more, since it recalls nothing for that.
     ///
     /// What was granted before counts only if there were no [`doubts`](Self::doubts) since: to be asked after this.

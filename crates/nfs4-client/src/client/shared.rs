@@ -130,7 +130,7 @@ impl Shared {
     pub fn vouched_for(&self, session: &LiveSession, sent: Duration, flags: u32) {
         if status_flags::says_revoked(flags) {
             self.standing.doubt();
-        } else if self.is_up(session) {
+        } else if !status_flags::says_unheard(flags) && self.is_up(session) {
             self.standing.vouch(sent, self.since_boot(), self.lease());
         }
     }

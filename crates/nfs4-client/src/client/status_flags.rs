@@ -18,6 +18,11 @@ pub(super) fn says_revoked(flags: u32) -> bool {
     flags & REVOKED != 0
 }
 
+/// Whether recalls may not reach the client: the server revokes what it has recalled in vain for a lease (RFC 8881 §10.2.1).
+pub(super) fn says_unheard(flags: u32) -> bool {
+    flags & (CB_PATH_DOWN | CB_PATH_DOWN_SESSION | BACKCHANNEL_FAULT) != 0
+}
+
 /// Reacts to flags that were not set before.
 pub(super) fn follow(shared: &Arc<Shared>, session: &Arc<LiveSession>, flags: u32) {
     // Mostly there are none, and never were.

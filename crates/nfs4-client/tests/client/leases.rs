@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::Duration;
 
+use environment::Environment;
 use nfs4::bits::{sequence_status, share_access};
 use nfs4::{Bitmap, ChangeInfo, FileHandle, NfsStatus, OpCode, OpenDelegation, OpenOk, StateId};
 use nfs4_client::operations::{lookup, owner, put_handle, read, unchecked};
-use nfs4_client::{Client, ClientError, OpenState};
+use nfs4_client::{Client, ClientError, OpenState, Options};
 use nfs4_server::ServerConfig;
 
+use crate::clock::ManualClock;
 use crate::scripted::{self, Said, Scripted, lookups};
 use crate::world::{LEASE, World, home, until};
 
@@ -75,6 +77,18 @@ async fn a_lease_that_ran_out_and_was_renewed_is_not_what_it_was() {
 }
 
 #[tokio::test]
+async fn what_was_granted_before_the_server_restarted_is_in_doubt() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    for before in 0..3 {
+        home(&client).await;
+        assert!(client.is_in_good_standing());
+        assert_eq!(client.doubts(), before);
+        world.restart().await;
+    }
+}
+
+#[tokio::test]
 async fn nothing_counts_while_the_server_says_that_something_is_revoked() {
     let (address, server) = Scripted::start(|_, operations| {
         let tests = operations.iter().any(|it| matches!(it, nfs4::NfsArgOp::TestStateId(_)));
@@ -100,6 +114,28 @@ async fn nothing_counts_while_the_server_says_that_something_is_revoked() {
     let doubts = client.doubts();
     client.compound(&lookups(1)).await.unwrap();
     assert!(client.is_in_good_standing() && client.doubts() == doubts);
+}
+
+#[tokio::test]
+async fn nothing_counts_for_longer_than_a_lease_when_recalls_do_not_come() {
+    for flag in [sequence_status::CB_PATH_DOWN, sequence_status::CB_PATH_DOWN_SESSION] {
+        let (address, server) = Scripted::start(|_, _| None).await;
+        let clock = ManualClock::new(Duration::from_secs(10));
+        let environment = Environment { clock: clock.clone(), ..Environment::real() };
+        let client = Client::connect(&[address], Options::new(environment), None).await.unwrap();
+        client.compound(&lookups(1)).await.unwrap();
+        server.flags.store(flag, SeqCst);
+        clock.suspend(client.lease() - Duration::from_secs(1));
+        client.compound(&lookups(1)).await.unwrap();
+        assert!(client.is_in_good_standing(), "what is recalled now is good for another lease");
+        clock.suspend(Duration::from_secs(1));
+        client.compound(&lookups(1)).await.unwrap();
+        assert!(!client.is_in_good_standing());
+        server.flags.store(0, SeqCst);
+        client.compound(&lookups(1)).await.unwrap();
+        assert!(client.is_in_good_standing());
+        assert_eq!(client.doubts(), 1, "what was recalled meanwhile is gone");
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use nfs4::{Attribute, AttributeValues, Bitmap, FileHandle};
+use onc_rpc::record_memory;
 use quick_cache::sync::{Cache as Table, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
@@ -25,6 +26,9 @@ const BLOCK: u64 = 1 << 20;
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 192;
+
+/// Data from this size on is in a message with a buffer of its own; smaller messages may share one.
+const OWN: usize = 64 << 10;
 
 /// A shard below this could not hold a few blocks.
 const SHARD_BYTES: u64 = 8 << 20;
@@ -128,6 +132,11 @@ impl Cache {
         self.names.get(target)
     }
 
+    /// How long the file was when it was read last.
+    pub fn size_of(&self, handle: &FileHandle) -> Option<u64> {
+        self.versions.get(handle).map(|version| version.size)
+    }
+
     /// All that a READ of this file would bring.
     pub fn find(&self, handle: &FileHandle, read: &Read) -> Option<Kept> {
         let Version { number, change, size } = self.versions.get(handle)?;
@@ -150,7 +159,7 @@ impl Cache {
         Some(Kept { handle: handle.clone(), change, data })
     }
 
-    /// Data that came after these attributes, in the same compound. `message`: how many bytes of data came with it, all of which
+    /// Data that came after these attributes, in the same compound. `message`: how many bytes that was, all of which
     /// stay in memory as long as a slice of them does.
     pub fn learn(
         &self,
@@ -179,8 +188,8 @@ impl Cache {
             let (from, to) = ((at - offset) as usize, (until - offset) as usize);
             let part = data.slice(from..to);
             // What is a small part of a message would hold all of it.
-            let (part, cost) = match part.len() * 2 >= message {
-                true => (part, message),
+            let (part, cost) = match part.len() >= OWN && part.len() * 2 >= message {
+                true => (part, record_memory(message)),
                 false => (Bytes::copy_from_slice(&part), to - from),
             };
             let key = (number, at / BLOCK);
@@ -300,6 +309,22 @@ mod tests {
         cache.learn(&"/b".into(), values(2, 1, 1 << 20), 0, &message, true, message.len());
         let kept = cache.find(&handle(2), &Read::new("/b", 0, 1 << 20)).unwrap();
         assert_eq!(kept.data.pieces[0].as_ptr(), message.as_ptr(), "not copied");
+        assert!(
+            cache.bytes() > record_memory(1 << 20) as u64 && cache.bytes() < 2 << 20,
+            "{}",
+            cache.bytes()
+        );
+    }
+
+    #[test]
+    fn a_small_message_does_not_hold_what_it_shares_a_buffer_with() {
+        let cache = Cache::new(16 << 20).unwrap();
+        for (number, length) in [(1, 1), (2, 1000), (3, OWN - 1)] {
+            let data = Bytes::from(vec![1; length]);
+            cache.learn(&"/a".into(), values(number, 1, length as u64), 0, &data, true, length);
+            let kept = cache.find(&handle(number), &Read::new("/a", 0, length as u64)).unwrap();
+            assert_ne!(kept.data.pieces[0].as_ptr(), data.as_ptr(), "{length}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
 use crate::{AttributeSet, Error, Failure, VectorResult};
 
-use kept::{is_done_without, payload};
+use kept::{is_done_without, message_bytes};
 pub(super) use run::Run;
 
 /// Compounds of one call under way at once.
@@ -232,7 +232,7 @@ impl Nfs {
             }
         };
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
-        let payload = reply.results.iter().map(payload).sum();
+        let message = message_bytes(plan, &reply.results);
         let mut left = Vec::new();
         for piece in &plan.pieces {
             let front = run.queue.front();
@@ -269,7 +269,7 @@ impl Nfs {
                 continue;
             }
             let results = &reply.results[piece.operations.start..piece.operations.end.min(executed)];
-            self.learn(&work, piece, results, payload);
+            self.learn(&work, piece, results, message);
             let key = &reply.results[piece.key];
             let more = self.take(run, index, work, results, key, piece.descriptor);
             match more.await.map_err(|error| (error, 0))? {

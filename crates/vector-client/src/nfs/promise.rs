@@ -102,7 +102,13 @@ impl Promises {
     /// The delegation goes back with the open.
     pub fn closing(&self, open: &Arc<OpenState>) {
         let mut made = self.made.write();
-        if made.get(open.handle()).is_some_and(|promise| Arc::ptr_eq(&promise.open, open))
+        let own = delegated(open);
+        // A server may say again what it has delegated, when the file is opened once more.
+        let goes_back = |promise: &Arc<Promise>| {
+            Arc::ptr_eq(&promise.open, open)
+                || own.is_some_and(|own| delegated(&promise.open).is_some_and(|id| id.other == own.other))
+        };
+        if made.get(open.handle()).is_some_and(goes_back)
             && let Some(promise) = made.remove(open.handle())
         {
             promise.end();
@@ -240,5 +246,78 @@ pub(super) fn delegated(open: &OpenState) -> Option<StateId> {
     match open.delegation() {
         OpenDelegation::Read(read) => Some(read.state_id),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use environment::Environment;
+    use file_system::memory::MemoryFileSystem;
+    use ids::VolumeId;
+    use nfs4::bits::share_access;
+    use nfs4::{Ace, Bitmap, ChangeInfo, OpenOk, ReadDelegation};
+    use nfs4_client::operations::owner;
+    use nfs4_client::{Client, Options};
+    use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+    use tokio::net::TcpListener;
+    use tokio_util::sync::{CancellationToken, DropGuard};
+
+    use super::*;
+
+    async fn client() -> (Client, DropGuard) {
+        let environment = Environment::real();
+        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
+        let server = Server::new(ServerConfig {
+            exports: vec![Export::new("home", volume)],
+            handle_key: [3; 32],
+            records: Arc::new(MemoryClientRecords::default()),
+            environment: environment.clone(),
+            server_id: b"test".to_vec(),
+            lease: ServerConfig::DEFAULT_LEASE,
+            courtesy: ServerConfig::DEFAULT_COURTESY,
+            delegations: true,
+            limits: Limits::default(),
+        })
+        .await
+        .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let stopped = stop.clone();
+        tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
+        (Client::connect(&[address], Options::new(environment), None).await.unwrap(), stop.drop_guard())
+    }
+
+    /// As if the server had said so.
+    fn opened(client: &Client, number: u8) -> Arc<OpenState> {
+        let state_id = |number| StateId { seqid: 1, other: [number; 12] };
+        let permissions = Ace { ace_type: 0, flags: 0, access_mask: 0, who: "OWNER@".into() };
+        let opened = OpenOk {
+            state_id: state_id(number),
+            change_info: ChangeInfo { atomic: true, before: 0, after: 0 },
+            flags: 0,
+            attributes_set: Bitmap::default(),
+            delegation: OpenDelegation::Read(ReadDelegation {
+                state_id: state_id(7),
+                recall: false,
+                permissions,
+            }),
+        };
+        let who = owner(format!("o{number}"));
+        client.adopt(FileHandle::new("f").unwrap(), (share_access::READ, 0), who, &opened)
+    }
+
+    #[tokio::test]
+    async fn what_is_delegated_once_and_said_twice_ends_with_whichever_open_is_closed_first() {
+        let (client, _stop) = client().await;
+        for first in [0, 1] {
+            let (promises, _back) = Promises::new();
+            let opens = [opened(&client, 1), opened(&client, 2)];
+            opens.iter().for_each(|open| promises.opened(open, 0));
+            let handle = opens[0].handle();
+            promises.stamp(handle).unwrap().know_change(5);
+            assert_eq!(promises.change_of(handle, 0), Some(5));
+            promises.closing(&opens[first]);
+            assert_eq!(promises.change_of(handle, 0), None, "the delegation goes back with it");
+        }
     }
 }

@@ -33,8 +33,9 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Takes note of a READ; what is to be read ahead because of it, which includes what it reads itself.
-    fn note(&mut self, read: &Read, most: u64) -> Option<Range<u64>> {
+    /// Takes note of a READ; what is to be read ahead because of it, which includes what it reads itself. At most so many bytes, of
+    /// a file of this size, as far as is known.
+    fn note(&mut self, read: &Read, most: u64, size: u64) -> Option<Range<u64>> {
         let end = read.offset.saturating_add(read.length);
         let goes_on = read.offset == self.next && read.offset > 0;
         self.next = end;
@@ -49,7 +50,7 @@ impl Ahead {
         }
         self.window = (self.window * 2).max(read.length).clamp(WINDOW.0.min(most), most);
         let start = self.until.max(read.offset);
-        self.until = end.saturating_add(self.window);
+        self.until = end.saturating_add(self.window).min(size);
         (start < self.until).then_some(start..self.until)
     }
 
@@ -73,7 +74,9 @@ impl Nfs {
         if read.length > most {
             return;
         }
-        let range = file.ahead.lock().note(read, most);
+        // If it has grown, whoever comes to its end finds out.
+        let size = cache.size_of(file.open.handle()).unwrap_or(u64::MAX);
+        let range = file.ahead.lock().note(read, most, size);
         if let Some(range) = range {
             self.fetch(&file, read, range);
         }
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     fn note(ahead: &mut Ahead, offset: u64, length: u64) -> Option<Range<u64>> {
-        ahead.note(&Read::new("x", offset, length), WINDOW.1)
+        ahead.note(&Read::new("x", offset, length), WINDOW.1, u64::MAX)
     }
 
     #[test]
@@ -125,6 +128,18 @@ mod tests {
         }
         assert_eq!(windows[..4], [128 << 10, 256 << 10, 512 << 10, 1 << 20]);
         assert!(windows[6..].iter().all(|window| *window == WINDOW.1));
+    }
+
+    #[test]
+    fn nothing_is_read_beyond_the_end() {
+        let mut ahead = Ahead::default();
+        let mut note = |offset, length| ahead.note(&Read::new("x", offset, length), WINDOW.1, 200_000);
+        assert_eq!(note(0, 4096), None);
+        assert_eq!(note(4096, 4096), Some(4096..8192 + WINDOW.0));
+        assert_eq!(note(8192, 100_000), Some(8192 + WINDOW.0..200_000));
+        for at in (108_192..210_000).step_by(4096) {
+            assert_eq!(note(at, 4096), None, "{at}");
+        }
     }
 
     #[test]

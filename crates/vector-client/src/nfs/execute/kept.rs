@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nfs4::{NfsResOp, NfsStatus, Outcome};
+use nfs4::{NfsArgOp, NfsResOp, NfsStatus, Outcome};
 use nfs4_client::Reply;
 
 use super::Run;
@@ -135,12 +135,21 @@ pub(super) fn is_done_without(step: &Step, status: NfsStatus) -> bool {
     matches!((step, status), (Step::Close(_), _) | (_, NfsStatus::Same))
 }
 
-/// Bytes of data in a result.
-pub(super) fn payload(result: &NfsResOp) -> usize {
-    match result {
+/// Bytes of a reply beside its results.
+const ENVELOPE: usize = 512;
+
+/// Bytes of the message that these results came in, at most.
+pub(super) fn message_bytes(plan: &Plan, results: &[NfsResOp]) -> usize {
+    let wanted = |operation: &NfsArgOp| match operation {
+        NfsArgOp::Read(read) => read.count as usize,
+        _ => 0,
+    };
+    let came = |result: &NfsResOp| match result {
         NfsResOp::Read(Outcome::Ok(read)) => read.data.len(),
         _ => 0,
-    }
+    };
+    let beside = plan.reply_bytes().saturating_sub(plan.operations.iter().map(wanted).sum());
+    ENVELOPE + beside + results.iter().map(came).sum::<usize>()
 }
 
 #[cfg(test)]
