@@ -117,12 +117,17 @@ def test_a_signal_ends_the_waiting():
         silent.asked.wait()
         signal.raise_signal(signal.SIGINT)
 
-    with Silent() as silent:
-        helper = threading.Thread(target=interrupt)
-        helper.start()
-        with pytest.raises(KeyboardInterrupt):
-            kurma.Client.connect(silent.url)
-        helper.join()
+    # Who starts the tests in the background may have it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Silent() as silent:
+            helper = threading.Thread(target=interrupt)
+            helper.start()
+            with pytest.raises(KeyboardInterrupt):
+                kurma.Client.connect(silent.url)
+            helper.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Between:

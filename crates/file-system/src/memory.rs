@@ -65,6 +65,12 @@ impl MemoryFileSystem {
             }),
         }
     }
+
+    /// The same with a root that everybody may write to: mode 0777.
+    pub fn writable_by_all(self) -> MemoryFileSystem {
+        self.shared.committed.lock().tree.set_root_mode(0o777);
+        self
+    }
 }
 
 #[async_trait]

@@ -12,11 +12,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
-use file_system::{Caller, CommitMode, FileSystem, Mode, SetAttributes};
 use kerberos::{Kerberos, Keytab};
-use nfs4_server::{
-    Export, ExportOptions, ExportSecurity, Flavor, Limits, MemoryClientRecords, Server, ServerConfig,
-};
+use nfs4_server::{Export, ExportOptions, ExportSecurity, Flavor, MemoryClientRecords, Server, ServerConfig};
 use onc_rpc::Security;
 use onc_rpc::gss::{GssError, GssLimits, GssServer, UnixUser, Users};
 use tokio::net::TcpListener;
@@ -35,26 +32,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(keytab) => kerberos(&std::fs::read(keytab)?)?,
         None => Security::default(),
     };
-    let home = Arc::new(MemoryFileSystem::new());
-    open_to_all(&*home).await?;
+    let home = Arc::new(MemoryFileSystem::new().writable_by_all());
     let flavors = vec![Flavor::Sys, Flavor::None, Flavor::Krb5, Flavor::Krb5i, Flavor::Krb5p];
     let demands = ExportSecurity { flavors, ..ExportSecurity::default() };
     let options = ExportOptions { acls: true, utf8: true, security: demands, ..ExportOptions::default() };
     let records = Arc::new(MemoryClientRecords::default());
     let mut address = address;
     loop {
-        let server = Server::new(ServerConfig {
-            exports: vec![Export::new("home", home.clone()).with(options.clone())],
-            handle_key: [7; 32],
+        let exports = vec![Export::new("home", home.clone()).with(options.clone())];
+        let config = ServerConfig {
             records: records.clone(),
-            environment: Environment::real(),
-            server_id: b"memory_server".to_vec(),
             lease,
-            courtesy: ServerConfig::DEFAULT_COURTESY,
-            delegations: true,
-            limits: Limits::default(),
-        })
-        .await?;
+            ..ServerConfig::in_memory(exports, Environment::real())
+        };
+        let server = Server::new(config).await?;
         server.replace_security(security.clone());
         let listener = TcpListener::bind(&address).await?;
         address = listener.local_addr()?.to_string();
@@ -98,14 +89,4 @@ async fn until_signal(shutdown: CancellationToken) -> std::io::Result<bool> {
     };
     shutdown.cancel();
     Ok(again)
-}
-
-/// Everybody may write into the root.
-async fn open_to_all(file_system: &dyn FileSystem) -> Result<(), file_system::FsError> {
-    let mut transaction = file_system.begin(&Caller::root(), Mode::Optimistic).await?;
-    let root = transaction.root();
-    transaction
-        .set_attributes(root, &SetAttributes::with_mode(0o777), file_system::Authority::Checked)
-        .await?;
-    transaction.commit(CommitMode::Durable).await
 }

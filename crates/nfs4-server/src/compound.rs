@@ -2,6 +2,7 @@
 
 mod changing;
 mod commit;
+mod far;
 mod mode;
 mod reply;
 mod request;
@@ -16,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::SemaphorePermit;
 
+pub(crate) use far::Wanted;
 pub(crate) use request::handle;
 
 use crate::Network;
@@ -30,6 +32,7 @@ use crate::shared::Shared;
 use crate::state::{IoGrant, Question, RequestId, UndoLog};
 use changing::Changing;
 use commit::Changes;
+use far::Patience;
 use mode::Promise;
 
 /// A filehandle and the state id that goes with it (RFC 8881 §16.2.3).
@@ -92,6 +95,7 @@ pub(crate) struct Compound<'a> {
     too_big: NfsStatus,
     /// Whether this is the last operation.
     is_last: bool,
+    patience: Patience,
 }
 
 impl<'a> Compound<'a> {
@@ -126,6 +130,7 @@ impl<'a> Compound<'a> {
             room: 0,
             too_big: NfsStatus::RepTooBig,
             is_last: false,
+            patience: Patience::default(),
         }
     }
 

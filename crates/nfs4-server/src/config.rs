@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use environment::Environment;
 
-use crate::{ClientRecords, Export, Limits, RecordsError};
+use crate::{ClientRecords, Export, Limits, MemoryClientRecords, RecordsError};
 
 /// Everything a [`Server`](crate::Server) needs.
 pub struct ServerConfig {
@@ -38,6 +38,22 @@ impl ServerConfig {
     /// Leases that make sense: shorter ones flood the network with renewals, longer ones make every restart long.
     pub const LEASES: std::ops::RangeInclusive<Duration> =
         Duration::from_secs(10)..=Duration::from_secs(3600);
+
+    /// A server that remembers nothing over a restart, with all else as usual: for tests and examples, which change
+    /// what they care about. Its handles are not secret.
+    pub fn in_memory(exports: Vec<Export>, environment: Environment) -> ServerConfig {
+        ServerConfig {
+            exports,
+            handle_key: [3; 32],
+            records: Arc::new(MemoryClientRecords::default()),
+            environment,
+            server_id: b"in memory".to_vec(),
+            lease: Self::DEFAULT_LEASE,
+            courtesy: Self::DEFAULT_COURTESY,
+            delegations: true,
+            limits: Limits::default(),
+        }
+    }
 }
 
 /// Why a server cannot start or go on.

@@ -3,6 +3,7 @@
 use file_system::{FileId, FsError};
 use nfs4::{ClientId, NfsStatus};
 
+use crate::compound::Wanted;
 use crate::state::{Question, Refusal};
 
 /// Why an operation did not succeed.
@@ -29,6 +30,9 @@ pub(crate) enum Failure {
     /// This client has no durable record yet: the compound has to be taken back, the record written
     /// ([`crate::shared::Shared::record`]), the compound run again.
     Unrecorded(ClientId),
+    /// What is to be read is not near: the compound has to be taken back, this and what else it reads fetched
+    /// ([`crate::compound::Compound::fetch`]), the compound run again.
+    Far(Wanted),
 }
 
 impl From<NfsStatus> for Failure {

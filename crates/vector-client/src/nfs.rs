@@ -220,11 +220,13 @@ struct LaneState {
     next: u32,
 }
 
-/// An open-owner that is nobody else's until it is dropped.
+/// An open-owner that is nobody else's until it is dropped; and not after that, if its compound may still be under way.
 struct Lane<'a> {
     lanes: &'a Lanes,
     number: u32,
     owner: StateOwner,
+    /// A compound was sent, and not answered.
+    in_flight: bool,
 }
 
 impl Lanes {
@@ -234,12 +236,30 @@ impl Lanes {
             state.next += 1;
             state.next
         });
-        Lane { lanes: self, number, owner: nfs4_client::operations::owner(format!("v{number}")) }
+        let owner = nfs4_client::operations::owner(format!("v{number}"));
+        Lane { lanes: self, number, owner, in_flight: false }
     }
 }
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        self.lanes.state.lock().free.insert(self.number);
+        if !self.in_flight {
+            self.lanes.state.lock().free.insert(self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lanes;
+
+    #[test]
+    fn an_owner_whose_compound_may_be_under_way_is_not_used_again() {
+        let lanes = Lanes::default();
+        let (first, mut second) = (lanes.take(), lanes.take());
+        second.in_flight = true;
+        drop((first, second));
+        let (third, fourth) = (lanes.take(), lanes.take());
+        assert_eq!([third.number, fourth.number], [1, 3]);
     }
 }

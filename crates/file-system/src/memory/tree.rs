@@ -77,6 +77,12 @@ impl Tree {
         ObjectId { creator: GatewayId(1), number: ObjectNumber(1) }
     }
 
+    pub fn set_root_mode(&mut self, mode: u32) {
+        if let Some(root) = self.objects.get_mut(&Self::root()) {
+            Arc::make_mut(root).attributes.mode = mode;
+        }
+    }
+
     pub fn new_id(&self) -> ObjectId {
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         ObjectId { creator: GatewayId(1), number: ObjectNumber(number.into()) }

@@ -7,9 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use environment::LocalDisk;
 use file_system::memory::MemoryFileSystem;
-use file_system::{
-    Authority, Caller, CommitMode, CreateKind, FileSystem, Mode, Name, OpenCreate, SetAttributes,
-};
+use file_system::{Caller, CommitMode, CreateKind, FileSystem, Mode, Name, OpenCreate, SetAttributes};
 use ids::VolumeId;
 use nfs4::*;
 use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
@@ -93,7 +91,7 @@ impl World {
         let clock = HandClock::new();
         let mut volumes = Vec::new();
         for (number, name) in [(1, "home"), (2, "other")] {
-            let file_system = MemoryFileSystem::with(VolumeId(number), clock.clone());
+            let file_system = MemoryFileSystem::with(VolumeId(number), clock.clone()).writable_by_all();
             populate(&file_system).await;
             volumes.push(Export::new(name, Arc::new(file_system)));
         }
@@ -420,16 +418,13 @@ async fn start(
     records: &Arc<MemoryClientRecords>,
     process: u32,
 ) -> Server {
+    let environment = environment(clock, Arc::new(LocalDisk), process);
     let config = ServerConfig {
-        exports: volumes.to_vec(),
-        handle_key: [7; 32],
         records: records.clone(),
-        environment: environment(clock, Arc::new(LocalDisk), process),
-        server_id: b"fuzzed".to_vec(),
         lease: LEASE,
         courtesy: COURTESY,
         limits: limits(),
-        delegations: true,
+        ..ServerConfig::in_memory(volumes.to_vec(), environment)
     };
     Server::new(config).await.unwrap()
 }
@@ -437,7 +432,6 @@ async fn start(
 async fn populate(file_system: &MemoryFileSystem) {
     let mut tx = file_system.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
     let root = tx.root();
-    tx.set_attributes(root, &SetAttributes::with_mode(0o777), Authority::Checked).await.unwrap();
     let attributes = SetAttributes::with_mode(0o777);
     tx.open_create(root, &Name::new("f").unwrap(), OpenCreate::Guarded, &attributes).await.unwrap();
     for (name, kind) in [("d", CreateKind::Directory), ("l", CreateKind::Symlink(Bytes::from_static(b"f")))] {

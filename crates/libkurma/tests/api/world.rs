@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
-use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
 use ids::VolumeId;
-use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+use nfs4_server::{Export, Limits, Server, ServerConfig};
 use onc_rpc::Security;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -56,25 +55,10 @@ impl World {
 
 async fn serve(limits: Limits, security: Security) -> String {
     let environment = Environment::real();
-    let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
-    let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
-    let root = transaction.root();
-    let mode = SetAttributes::with_mode(0o777);
-    transaction.set_attributes(root, &mode, Authority::Checked).await.unwrap();
-    transaction.commit(CommitMode::Durable).await.unwrap();
-    let server = Server::new(ServerConfig {
-        exports: vec![Export::new("home", volume)],
-        handle_key: [3; 32],
-        records: Arc::new(MemoryClientRecords::default()),
-        environment,
-        server_id: b"test".to_vec(),
-        lease: ServerConfig::DEFAULT_LEASE,
-        courtesy: ServerConfig::DEFAULT_COURTESY,
-        delegations: true,
-        limits,
-    })
-    .await
-    .unwrap();
+    let volume = MemoryFileSystem::with(VolumeId(1), environment.clock.clone()).writable_by_all();
+    let exports = vec![Export::new("home", Arc::new(volume))];
+    let config = ServerConfig { limits, ..ServerConfig::in_memory(exports, environment) };
+    let server = Server::new(config).await.unwrap();
     server.replace_security(security);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

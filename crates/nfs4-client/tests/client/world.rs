@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
-use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
 use ids::VolumeId;
 use nfs4::{CreateType, FileHandle, NfsArgOp, NfsResOp, Outcome};
 use nfs4_client::operations::{create, lookup, put_handle};
@@ -46,12 +45,7 @@ impl World {
 
     pub async fn with(limits: Limits) -> World {
         let clock = ManualClock::new(Duration::ZERO);
-        let home = Arc::new(MemoryFileSystem::with(VolumeId(1), clock.clone()));
-        let mut transaction = home.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
-        let root = transaction.root();
-        let mode = SetAttributes::with_mode(0o777);
-        transaction.set_attributes(root, &mode, Authority::Checked).await.unwrap();
-        transaction.commit(CommitMode::Durable).await.unwrap();
+        let home = Arc::new(MemoryFileSystem::with(VolumeId(1), clock.clone()).writable_by_all());
         let mut world = World {
             clock,
             limits,
@@ -67,19 +61,15 @@ impl World {
 
     /// Starts the server, and lets clients connect to it.
     pub async fn start(&mut self) {
-        let server = Server::new(ServerConfig {
-            exports: vec![Export::new("home", self.home.clone())],
-            handle_key: [3; 32],
+        let exports = vec![Export::new("home", self.home.clone())];
+        let environment = Environment { clock: self.clock.clone(), ..Environment::real() };
+        let config = ServerConfig {
             records: self.records.clone(),
-            environment: Environment { clock: self.clock.clone(), ..Environment::real() },
-            server_id: b"test".to_vec(),
             lease: LEASE,
-            courtesy: ServerConfig::DEFAULT_COURTESY,
-            delegations: true,
             limits: self.limits,
-        })
-        .await
-        .unwrap();
+            ..ServerConfig::in_memory(exports, environment)
+        };
+        let server = Server::new(config).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();

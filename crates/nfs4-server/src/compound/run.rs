@@ -4,6 +4,7 @@ use file_system::{FileId, Mode};
 use nfs4::{ClientId, NfsArgOp, NfsResOp, NfsStatus, OpCode, OpDecodeError, Outcome};
 use xdr::Decoder;
 
+use super::far::{Patience, Wanted};
 use super::reply::{ReplyBuffer, ReplyMark, room_needed};
 use super::{Compound, Place};
 use crate::failure::Failure;
@@ -57,13 +58,21 @@ enum Reason {
     Awaited(Awaited),
 }
 
-/// What other clients have to do first.
+/// What other clients have to do first, and what takes its time.
 #[derive(Default)]
 struct Awaited {
     /// Delegations of these files have to be returned.
     returns: Vec<FileId>,
     /// These questions have to be answered.
     answers: Vec<Question>,
+    /// All this is to be fetched.
+    reads: Vec<Wanted>,
+}
+
+impl Awaited {
+    fn bytes(&self) -> usize {
+        self.reads.iter().map(|wanted| wanted.count as usize).sum()
+    }
 }
 
 /// Expired clients that one compound may find in its way, as when all read what it wants to write.
@@ -121,6 +130,7 @@ impl Runner<'_, '_> {
                 }
                 Reason::Awaited(awaited) => {
                     returns += 1;
+                    self.compound.fetch(awaited.reads).await;
                     let server = self.compound.server;
                     let returned = returns <= RETURNS
                         && server.answered(&awaited.answers).await
@@ -202,6 +212,14 @@ impl Runner<'_, '_> {
                     }
                     return Err(Again { blame, reason: Reason::Awaited(awaited) });
                 }
+                Err(failure @ Failure::Far(_)) => {
+                    let mut awaited = Awaited::default();
+                    self.note(failure, &mut awaited);
+                    self.compound.patience = Patience::None;
+                    self.look_ahead(mark, &mut awaited).await;
+                    self.compound.patience = Patience::Much;
+                    return Err(Again { blame, reason: Reason::Awaited(awaited) });
+                }
                 Err(Failure::OtherVolume) => {
                     self.commit(blame, first_change, checkpoint).await?;
                     if !self.reply.status().is_ok() {
@@ -241,7 +259,7 @@ impl Runner<'_, '_> {
 
     /// Finds out what the operations behind one that has to wait would have to wait for, so that all of it is under way
     /// at the same time. The compound is taken back anyway; how the operations end does not matter. Those that move
-    /// data or locks are left out.
+    /// data or locks are left out, but reads that others wait with.
     async fn look_ahead(&mut self, mark: ReplyMark, awaited: &mut Awaited) {
         loop {
             self.index += 1;
@@ -254,11 +272,14 @@ impl Runner<'_, '_> {
             if is_barrier(operation, self.compound.minor_version) {
                 return;
             }
-            if !may_wait(operation) {
+            let reads = operation == OpCode::Read && self.compound.patience == Patience::None;
+            if !may_wait(operation) && !reads {
                 continue;
             }
             match self.step(operation, argument).await {
                 Err(Failure::Conflict | Failure::OtherVolume) => return,
+                // The reply has no room for more.
+                Err(Failure::Far(_)) if awaited.bytes() >= self.limit.bytes => return,
                 Err(failure) => self.note(failure, awaited),
                 Ok(_) => {}
             }
@@ -274,6 +295,7 @@ impl Runner<'_, '_> {
                 // Who asks the same again, later in the compound, means this answer.
                 self.compound.asked.push(question);
             }
+            Failure::Far(wanted) => awaited.reads.push(wanted),
             _ => {}
         }
     }

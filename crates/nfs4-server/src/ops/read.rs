@@ -1,9 +1,9 @@
 //! READ (RFC 8881 §18.22).
 
-use file_system::{Access, Authority, FsError, permitted};
+use file_system::{Access, Authority, permitted};
 use nfs4::{NfsStatus, Payload, ReadArgs, ReadOk};
 
-use crate::compound::Compound;
+use crate::compound::{Compound, Wanted};
 use crate::failure::Failure;
 
 /// Reads without copying. Less than asked for comes only at the end of the file, or when the reply cannot be
@@ -16,17 +16,16 @@ pub(super) async fn run(cx: &mut Compound<'_>, args: &ReadArgs) -> Result<ReadOk
     let room = cx.room().saturating_sub(HEAD) & !3;
     let count = args.count.min(u32::try_from(room).unwrap_or(u32::MAX));
     let caller = cx.caller(file.volume)?;
-    let transaction = cx.transaction(file.volume).await?;
     if authority == Authority::Checked {
         // Whoever may run a program may read it (§18.22.4).
-        let attributes = transaction.attributes(file).await?;
+        let attributes = cx.transaction(file.volume).await?.attributes(file).await?;
         if permitted(&attributes, &caller).contains(Access::EXECUTE) {
             authority = Authority::Opened;
         }
     }
-    let data = match transaction.read(file, args.offset, count, authority).await {
+    let data = match cx.read(Wanted { file, offset: args.offset, count, authority }).await {
         // Of another kind than a regular file.
-        Err(FsError::InvalidArgument) => return Err(NfsStatus::WrongType.into()),
+        Err(Failure::Status(NfsStatus::Inval)) => return Err(NfsStatus::WrongType.into()),
         result => result?,
     };
     cx.server.metrics.read(data.len());

@@ -1,7 +1,7 @@
 //! COMPOUND_MODE: compounds that are done whole or not at all (decision 15, `T1`-`T10`).
 
 mod crowds;
-mod scene;
+pub mod scene;
 
 use bytes::Bytes;
 use file_system::{CommitMode, Mode};

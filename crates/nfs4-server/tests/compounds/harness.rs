@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use environment::{Clock, Environment};
 use file_system::memory::MemoryFileSystem;
-use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
 use ids::{Timestamp, VolumeId};
 use nfs4::{FileHandle, NfsArgOp, NfsResOp, NfsStatus};
 use nfs4_client::{ClientError, Config, Session};
@@ -72,15 +71,8 @@ impl World {
     /// Two volumes, `home` and `other`, whose roots everybody may write.
     pub async fn new() -> World {
         let clock = Arc::new(ManualClock { now: watch::Sender::new(Duration::from_secs(1)) });
-        let volume = |id| Arc::new(MemoryFileSystem::with(VolumeId(id), clock.clone()));
+        let volume = |id| Arc::new(MemoryFileSystem::with(VolumeId(id), clock.clone()).writable_by_all());
         let (home, other) = (volume(1), volume(2));
-        for volume in [&home, &other] {
-            let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
-            let root = transaction.root();
-            let mode = SetAttributes::with_mode(0o777);
-            transaction.set_attributes(root, &mode, Authority::Checked).await.unwrap();
-            transaction.commit(CommitMode::Durable).await.unwrap();
-        }
         let records = Arc::new(MemoryClientRecords::default());
         World {
             clock,
@@ -94,19 +86,15 @@ impl World {
 
     pub async fn start(&self) -> Running {
         let environment = Environment { clock: self.clock.clone(), ..Environment::real() };
-        let server = Server::new(ServerConfig {
-            exports: vec![Export::new("home", self.home.clone()), Export::new("other", self.other.clone())],
-            handle_key: [3; 32],
+        let exports = vec![Export::new("home", self.home.clone()), Export::new("other", self.other.clone())];
+        let config = ServerConfig {
             records: self.records.clone(),
-            environment,
-            server_id: b"test".to_vec(),
             lease: LEASE,
-            courtesy: ServerConfig::DEFAULT_COURTESY,
             delegations: self.delegations,
             limits: self.limits,
-        })
-        .await
-        .unwrap();
+            ..ServerConfig::in_memory(exports, environment)
+        };
+        let server = Server::new(config).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();

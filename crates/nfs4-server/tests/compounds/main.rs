@@ -16,6 +16,7 @@ mod durability;
 mod evictions;
 mod exactly_once;
 mod exports;
+mod far_reads;
 mod harness;
 mod hostile;
 mod limits;

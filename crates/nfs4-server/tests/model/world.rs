@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use environment::{Clock, Environment};
 use file_system::memory::MemoryFileSystem;
-use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, Name, OpenCreate, SetAttributes};
+use file_system::{Caller, CommitMode, FileSystem, Mode, Name, OpenCreate, SetAttributes};
 use ids::{Timestamp, VolumeId};
 use nfs4_server::{Census, ClientRecords, Export, Limits, MemoryClientRecords, Server, ServerConfig};
 use tokio::net::TcpListener;
@@ -71,11 +71,10 @@ impl World {
         let start = Duration::from_secs(1);
         let clock = ManualClock { now: watch::Sender::new(start), asleep_since: watch::Sender::default() };
         let clock = Arc::new(clock);
-        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), clock.clone()));
+        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), clock.clone()).writable_by_all());
         let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
         let root = transaction.root();
         let everybody = SetAttributes::with_mode(0o777);
-        transaction.set_attributes(root, &everybody, Authority::Checked).await.unwrap();
         for file in files {
             let name = Name::new(Bytes::copy_from_slice(file.as_bytes())).unwrap();
             transaction.open_create(root, &name, OpenCreate::Guarded, &everybody).await.unwrap();
@@ -88,20 +87,17 @@ impl World {
     }
 
     async fn serve(&self) -> Running {
-        let server = Server::new(ServerConfig {
-            exports: vec![Export::new("home", self.volume.clone())],
-            handle_key: [3; 32],
+        let exports = vec![Export::new("home", self.volume.clone())];
+        let environment = Environment { clock: self.clock.clone(), ..Environment::real() };
+        let config = ServerConfig {
             records: self.records.clone(),
-            environment: Environment { clock: self.clock.clone(), ..Environment::real() },
-            server_id: b"test".to_vec(),
             lease: LEASE,
             courtesy: COURTESY,
-            delegations: true,
             // Whoever meets a delegation is told to come again, at once.
             limits: Limits { waiting_for_returns: 0, ..Limits::default() },
-        })
-        .await
-        .unwrap();
+            ..ServerConfig::in_memory(exports, environment)
+        };
+        let server = Server::new(config).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();

@@ -183,7 +183,11 @@ impl Nfs {
                 break;
             }
         }
+        plans.iter_mut().for_each(|(_, lane)| lane.in_flight = true);
         let replies = join_all(plans.iter().map(|(plan, _)| self.send(plan))).await;
+        for ((_, lane), reply) in plans.iter_mut().zip(&replies) {
+            lane.in_flight = reply.is_err();
+        }
         self.find_changed(
             run,
             plans.iter().map(|(plan, _)| plan).zip(replies.iter().map(|it| it.as_ref().ok())),

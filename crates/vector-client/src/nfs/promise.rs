@@ -258,7 +258,7 @@ mod tests {
     use nfs4::{Ace, Bitmap, ChangeInfo, OpenOk, ReadDelegation};
     use nfs4_client::operations::owner;
     use nfs4_client::{Client, Options};
-    use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
+    use nfs4_server::{Export, Server, ServerConfig};
     use tokio::net::TcpListener;
     use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -267,19 +267,8 @@ mod tests {
     async fn client() -> (Client, DropGuard) {
         let environment = Environment::real();
         let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
-        let server = Server::new(ServerConfig {
-            exports: vec![Export::new("home", volume)],
-            handle_key: [3; 32],
-            records: Arc::new(MemoryClientRecords::default()),
-            environment: environment.clone(),
-            server_id: b"test".to_vec(),
-            lease: ServerConfig::DEFAULT_LEASE,
-            courtesy: ServerConfig::DEFAULT_COURTESY,
-            delegations: true,
-            limits: Limits::default(),
-        })
-        .await
-        .unwrap();
+        let config = ServerConfig::in_memory(vec![Export::new("home", volume)], environment.clone());
+        let server = Server::new(config).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let stopped = stop.clone();

@@ -29,7 +29,7 @@ impl Nfs {
         loop {
             let work: Vec<Work> = run.queue.iter().map(|(_, work)| work.clone()).collect();
             let place = |piece: usize| run.queue.get(piece).map(|(index, _)| *index);
-            let lane = self.lanes.take();
+            let mut lane = self.lanes.take();
             let everything = Bounds {
                 operations: usize::MAX,
                 request: usize::MAX,
@@ -42,8 +42,12 @@ impl Nfs {
             }
             self.check_size(&plan).map_err(whole)?;
             run.doubts = self.client.doubts();
+            lane.in_flight = true;
             let reply = match self.send(&plan).await {
-                Ok(reply) => reply,
+                Ok(reply) => {
+                    lane.in_flight = false;
+                    reply
+                }
                 Err(error) => {
                     let unknown = is_doubtful(&error, &plan);
                     return Err(Aborted { step: None, error: error.into(), unknown });

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
-use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, SetAttributes};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
@@ -15,7 +14,7 @@ use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use ids::VolumeId;
 use kurma_web::{Bounds, Limits, Site, serve};
-use nfs4_server::{Export, MemoryClientRecords, Server, ServerConfig};
+use nfs4_server::{Export, Server, ServerConfig};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -27,24 +26,9 @@ use vector_client::{Client, Options, Write};
 /// A server with one volume `home`.
 async fn nfs_server(stop: CancellationToken) -> SocketAddr {
     let environment = Environment::real();
-    let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
-    let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
-    let root = transaction.root();
-    transaction.set_attributes(root, &SetAttributes::with_mode(0o777), Authority::Checked).await.unwrap();
-    transaction.commit(CommitMode::Durable).await.unwrap();
-    let server = Server::new(ServerConfig {
-        exports: vec![Export::new("home", volume)],
-        handle_key: [3; 32],
-        records: Arc::new(MemoryClientRecords::default()),
-        environment,
-        server_id: b"test".to_vec(),
-        lease: ServerConfig::DEFAULT_LEASE,
-        courtesy: ServerConfig::DEFAULT_COURTESY,
-        delegations: true,
-        limits: nfs4_server::Limits::default(),
-    })
-    .await
-    .unwrap();
+    let volume = MemoryFileSystem::with(VolumeId(1), environment.clock.clone()).writable_by_all();
+    let exports = vec![Export::new("home", Arc::new(volume))];
+    let server = Server::new(ServerConfig::in_memory(exports, environment)).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { server.serve(listener, stop).await.unwrap() });
