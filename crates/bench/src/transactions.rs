@@ -120,8 +120,9 @@ pub async fn run(arguments: Transactions) -> Result<()> {
         setting.repeat
     );
     for clients in &arguments.clients {
-        let connected =
-            try_join_all((0..*clients).map(|_| Client::connect(server.address(), Options::default())));
+        // Nothing is kept: what is measured is the wire.
+        let options = || Options { cache_bytes: 0, ..Options::default() };
+        let connected = try_join_all((0..*clients).map(|_| Client::connect(server.address(), options())));
         let connected = connected.await?;
         for (size, files) in FILES {
             let files = (files / setting.shrink).max(2);

@@ -130,12 +130,14 @@ pub async fn run(arguments: Vectors) -> Result<()> {
 /// Every workload over one line, in both ways by turns.
 async fn line(peer: &mut dyn Peer, address: SocketAddr, delay: f64, arguments: &Vectors) -> Result<Vec<Row>> {
     let export: String = peer.export().iter().map(|name| format!("/{name}")).collect();
-    let client = Client::connect(address, Options::default()).await?;
+    // Nothing is kept: what is measured is the wire.
+    let options = || Options { cache_bytes: 0, ..Options::default() };
+    let client = Client::connect(address, options()).await?;
     let base = format!("{export}/line-{delay}");
     client.ensure_directory(base.as_str(), 0o755).await?;
     let mut kernel = Kernel::connect(address).await?;
     // Trees are made without a delay.
-    let near = Client::connect(peer.address(), Options::default()).await?;
+    let near = Client::connect(peer.address(), options()).await?;
     tree(&near, &format!("{base}/tree"), arguments.setting.shrink).await?;
     let mut rows = Vec::new();
     for workload in workloads(arguments.setting.shrink) {

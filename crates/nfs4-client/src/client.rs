@@ -22,6 +22,7 @@ mod recovery;
 mod revocation;
 mod shared;
 mod slots;
+mod standing;
 mod statistics;
 mod status_flags;
 mod trunk;
@@ -179,6 +180,25 @@ impl Client {
     /// The lease: how long the server waits for a client that is silent.
     pub fn lease(&self) -> Duration {
         self.shared.lease()
+    }
+
+    /// Whether what the server has delegated can be counted on now without asking. Not so when the lease may have run out, as the
+    /// server may then have given to others what it has delegated, and be in no position to say so (RFC 8881 §10.2.1); while
+    /// there is no session, or nothing was answered in it; when the server has said for a lease that recalls do not reach the client, or last that
+    /// something is revoked; nor as long as it
+    /// may execute a change of this client's own for which nobody waits any more, since it recalls nothing for that.
+    ///
+    /// What was granted before counts only if there were no [`doubts`](Self::doubts) since: to be asked after this.
+    pub fn is_in_good_standing(&self) -> bool {
+        let shared = &self.shared;
+        let is_up = matches!(&*shared.phase.borrow(), Phase::Up(session) if !session.lost.is_cancelled());
+        is_up && shared.standing.holds(shared.since_boot(), shared.lease())
+    }
+
+    /// How often there was reason to doubt what was granted until then: as its lease may have run out in between, as the server said that
+    /// something is revoked, or as a change was executed at a time that nobody knows.
+    pub fn doubts(&self) -> u64 {
+        self.shared.standing.doubts()
     }
 
     /// The server's name for the client; changes when the server has lost its state.

@@ -78,6 +78,7 @@ pub use limits::Limits;
 pub use message::Procedure;
 pub use peer::{ConnectionId, Peer};
 pub use portmapper::{Portmapper, Registration};
+pub use recycler::record_memory;
 pub use security::Security;
 pub use service::{Call, NoService, Reply, Service};
 pub use transport::Transport;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use crate::budget::{Account, Charge};
-use crate::recycler::Recycler;
+use crate::recycler::{Recycler, record_memory};
 use crate::{Limits, RpcError};
 
 /// Marks the last fragment of a record.
@@ -93,6 +93,8 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             timeout(self.patience, charge.grow(header.length)).await.map_err(|_| RpcError::NoMemory)?;
             self.append(header.length, &mut record).await?;
             if header.last {
+                // It has grown by doubling.
+                record.shrink_to(record_memory(record.len()));
                 return Ok(Some(Record { data: record.into(), charge }));
             }
             header =
@@ -249,6 +251,16 @@ mod tests {
         let (records, error) = read_all(&wire, 64, &Limits::default());
         assert_eq!(records, [&text[..]]);
         assert!(error.is_none());
+    }
+
+    #[test]
+    fn a_record_of_many_fragments_holds_no_more_memory_than_is_known() {
+        let parts = (1..=9).map(|number| fragment(&[0; 123_457], number == 9));
+        let (mut records, error) = read_all(&parts.collect::<Vec<_>>().concat(), 10_000, &Limits::default());
+        assert!(error.is_none());
+        let record = records.remove(0).try_into_mut().unwrap();
+        assert_eq!(record.len(), 9 * 123_457);
+        assert!(record.capacity() <= record_memory(record.len()), "{}", record.capacity());
     }
 
     #[test]

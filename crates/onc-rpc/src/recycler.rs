@@ -8,6 +8,13 @@ use bytes::Bytes;
 /// Records from this size on are worth it.
 const LEAST: usize = 64 << 10;
 
+/// Most bytes of memory that a record of so many bytes is in, if it has a buffer of its own, as from 64 KiB on: for who keeps data
+/// that came with it.
+pub fn record_memory(length: usize) -> usize {
+    let rounded = length.checked_next_multiple_of(LEAST).unwrap_or(length);
+    rounded.max(length.saturating_add(length / 8))
+}
+
 /// Buffers that nobody uses at the moment, up to a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Recycler {
@@ -44,17 +51,18 @@ impl Recycler {
         Recycler { most, free: Mutex::default() }
     }
 
-    /// An empty buffer for `length` bytes.
+    /// An empty buffer for `length` bytes, of no more than [`record_memory`].
     pub fn buffer(&self, length: usize) -> Vec<u8> {
         if length < LEAST || self.most == 0 {
             return Vec::with_capacity(length);
         }
         let mut free = self.free();
-        // What was used last is in the caches of the processor. One that is far too large would be missed elsewhere.
-        let fits = |buffer: &Vec<u8>| (length..=length.saturating_mul(4)).contains(&buffer.capacity());
+        // What was used last is in the caches of the processor. One that is too large would be missed elsewhere, and hold more
+        // than is known to who keeps what is in it.
+        let fits = |buffer: &Vec<u8>| (length..=record_memory(length)).contains(&buffer.capacity());
         match free.buffers.iter().rposition(fits) {
             Some(at) => {
-                let buffer = free.buffers.swap_remove(at);
+                let buffer = free.buffers.remove(at);
                 free.bytes -= buffer.capacity();
                 buffer
             }
@@ -73,11 +81,16 @@ impl Recycler {
 
     fn put(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        let mut free = self.free();
-        if free.bytes + buffer.capacity() <= self.most {
-            free.bytes += buffer.capacity();
-            free.buffers.push(buffer);
+        if buffer.capacity() > self.most {
+            return;
         }
+        let mut free = self.free();
+        // What has been of no use for longest makes room, as it may be of a size that nobody wants any more.
+        while free.bytes + buffer.capacity() > self.most {
+            free.bytes -= free.buffers.remove(0).capacity();
+        }
+        free.bytes += buffer.capacity();
+        free.buffers.push(buffer);
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
@@ -124,10 +137,24 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_not_taken_for_far_less_than_it_holds() {
+    fn a_buffer_is_not_taken_for_much_less_than_it_holds() {
         let recycler = Arc::new(Recycler::new(8 << 20));
         drop(filled(&recycler, 4 << 20));
-        assert!(filled(&recycler, 128 << 10).len() == 128 << 10);
-        assert_eq!(recycler.free().buffers.len(), 2);
+        for length in [65 << 10, 128 << 10, 2 << 20, 3 << 20] {
+            assert!(recycler.buffer(length).capacity() <= record_memory(length));
+        }
+        assert_eq!(recycler.free().bytes, 4 << 20);
+        assert!(recycler.buffer(3900 << 10).capacity() == 4 << 20 && recycler.free().bytes == 0);
+    }
+
+    #[test]
+    fn what_was_not_wanted_for_longest_makes_room() {
+        let recycler = Arc::new(Recycler::new(1 << 20));
+        let held: Vec<Bytes> = (0..16).map(|_| filled(&recycler, 64 << 10)).collect();
+        drop(held);
+        drop(filled(&recycler, 512 << 10));
+        let free = recycler.free();
+        let sizes: Vec<usize> = free.buffers.iter().map(Vec::capacity).collect();
+        assert_eq!((free.bytes, sizes.len(), sizes[8]), (1 << 20, 9, 512 << 10));
     }
 }

@@ -89,6 +89,29 @@ impl Attributes {
     pub fn is(&self, kind: Kind) -> bool {
         self.kind == Some(kind)
     }
+
+    /// These of them.
+    pub(crate) fn only(&self, wanted: AttributeSet) -> Attributes {
+        let want = |set: AttributeSet| wanted.contains(set).then_some(());
+        let all = self.clone();
+        Attributes {
+            kind: want(AttributeSet::KIND).and(all.kind),
+            mode: want(AttributeSet::MODE).and(all.mode),
+            owner: want(AttributeSet::OWNER).and(all.owner),
+            group: want(AttributeSet::GROUP).and(all.group),
+            size: want(AttributeSet::SIZE).and(all.size),
+            space_used: want(AttributeSet::SPACE_USED).and(all.space_used),
+            links: want(AttributeSet::LINKS).and(all.links),
+            file_id: want(AttributeSet::FILE_ID).and(all.file_id),
+            file_system: want(AttributeSet::FILE_SYSTEM).and(all.file_system),
+            device: want(AttributeSet::DEVICE).and(all.device),
+            accessed: want(AttributeSet::ACCESSED).and(all.accessed),
+            modified: want(AttributeSet::MODIFIED).and(all.modified),
+            changed: want(AttributeSet::CHANGED).and(all.changed),
+            change: want(AttributeSet::CHANGE).and(all.change),
+            handle: want(AttributeSet::HANDLE).and(all.handle),
+        }
+    }
 }
 
 /// A choice of attributes.

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use environment::Environment;
 
 use crate::nfs::Nfs;
@@ -7,6 +5,9 @@ use crate::{Client, Error};
 
 /// Bytes of data in one READ or WRITE, unless said otherwise.
 const TRANSFER: usize = 1 << 20;
+
+/// Bytes of memory for what was read, unless said otherwise.
+const CACHE: u64 = 64 << 20;
 
 /// How to connect.
 #[derive(Clone)]
@@ -17,15 +18,17 @@ pub struct Options {
     pub transfer: usize,
     /// Whether to use what only Kurma has: transactions, and appending in one round trip.
     pub extensions: bool,
+    /// Bytes of memory for what was read, names included (V35); 0 for none.
+    pub cache_bytes: u64,
 }
 
 impl Options {
     /// The usual ones, for a client of its own.
     pub fn new(environment: Environment) -> Options {
         let mut nfs = nfs4_client::Options::new(environment);
-        nfs.operations = 1025;
+        nfs.operations = 1537;
         nfs.cached_response_bytes = 256 << 10;
-        Options { nfs, transfer: TRANSFER, extensions: true }
+        Options { nfs, transfer: TRANSFER, extensions: true, cache_bytes: CACHE }
     }
 }
 
@@ -39,8 +42,6 @@ impl Client {
     /// Connects to a server: a host name or an address, with or without a port. Paths begin at its root. To be called on a
     /// tokio runtime, where the client's tasks run from then on.
     pub async fn connect(server: impl ToString, options: Options) -> Result<Client, Error> {
-        let clock = options.nfs.environment.clock.clone();
-        let client = nfs4_client::Client::connect(&[server.to_string()], options.nfs, None).await?;
-        Ok(Client::over(Arc::new(Nfs::new(client, clock, options.transfer, options.extensions).await?)))
+        Ok(Client::over(Nfs::connect(&server.to_string(), options).await?))
     }
 }

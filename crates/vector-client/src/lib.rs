@@ -9,7 +9,9 @@
 //!   ([`Client::connect`]). The same calls do the same to the files of this machine ([`Client::local`]).
 //! * A vector stops at its first element that fails, and says which that is ([`Failure`]). If the answer was lost, it
 //!   says that too: nothing that changes a file is ever done twice.
-//! * Data is neither copied on its way out nor on its way in.
+//! * What was read is kept, and handed out again when the server says in the same round trip that it is still so, or has
+//!   delegated the file ([`Options`]).
+//! * Data is not copied on its way out or in, but for small pieces that are kept.
 //! * Programs that are not asynchronous have the same calls in [`blocking`].
 //!
 //! The design is that of vNFS (kurma.md §3; the ids V1 to V44 are its features).

@@ -1,6 +1,7 @@
 //! Steps over NFSv4.1 and 4.2.
 
 mod attributes;
+mod cache;
 mod execute;
 mod large;
 mod links;
@@ -8,28 +9,35 @@ mod list;
 mod open_files;
 mod plan;
 mod position;
+mod promise;
+mod readahead;
 mod size;
 mod transact;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use environment::Clock;
 use nfs4::bits::compound_mode;
 use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, Outcome, StateOwner};
-use nfs4_client::{ClientError, Reply};
+use nfs4_client::{Callback, ClientError, Reply};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
 use crate::listing::{Directory, PageResult};
 use crate::step::{Done, Step};
 use crate::transaction::{Aborted, TransactionLimits};
-use crate::{Error, Statistics, VectorResult};
+use crate::{Error, Options, Statistics, VectorResult};
 
+use cache::Cache;
+use execute::is_doubtful;
 use open_files::OpenFiles;
 use plan::{Bounds, Plan};
 use position::Start;
+use promise::{Promises, Recalls, Returning};
 
 /// Bytes around one READ or WRITE by path in a compound of its own.
 const AROUND: usize = 16 << 10;
@@ -47,6 +55,14 @@ pub(crate) struct Nfs {
     /// Most bytes of a READ or WRITE.
     transfer: usize,
     extension: Extension,
+    cache: Option<Cache>,
+    promises: Arc<Promises>,
+    /// Room for what is read ahead.
+    fetches: Arc<Semaphore>,
+    /// Where the client's tasks run.
+    runtime: Handle,
+    me: Weak<Nfs>,
+    _returning: Returning,
 }
 
 /// What the server has of the private operation COMPOUND_MODE (docs/protocol.md).
@@ -57,15 +73,31 @@ struct Extension {
 }
 
 impl Nfs {
-    pub async fn new(
-        client: nfs4_client::Client,
-        clock: Arc<dyn Clock>,
-        transfer: usize,
-        extensions: bool,
-    ) -> Result<Nfs, Error> {
-        let extension = if extensions { extension(&client).await? } else { Extension::default() };
+    pub async fn connect(server: &str, options: Options) -> Result<Arc<Nfs>, Error> {
+        let (clock, cache) = (options.nfs.environment.clock.clone(), Cache::new(options.cache_bytes));
+        let (promises, wanted_back) = Promises::new();
+        let recalls = Recalls(Arc::downgrade(&promises));
+        let callback = cache.is_some().then(|| Arc::new(recalls) as Arc<dyn Callback>);
+        let client = nfs4_client::Client::connect(&[server], options.nfs, callback).await?;
+        let returning = Returning::begin(client.clone(), wanted_back, clock.clone());
+        let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
-        Ok(Nfs { client, root, files, lanes, clock, transfer, extension })
+        let transfer = options.transfer;
+        Ok(Arc::new_cyclic(|me| Nfs {
+            client,
+            root,
+            files,
+            lanes,
+            clock,
+            transfer,
+            extension,
+            cache,
+            promises,
+            fetches: Arc::new(Semaphore::new(readahead::AT_ONCE)),
+            runtime: Handle::current(),
+            me: me.clone(),
+            _returning: returning,
+        }))
     }
 
     /// One round trip.
@@ -75,15 +107,22 @@ impl Nfs {
 
     /// One round trip. If the server restarted, open files have other state ids when it is made again.
     async fn send(&self, plan: &Plan) -> Result<Reply, ClientError> {
-        if plan.states.is_empty() {
-            return self.client.compound(&plan.operations).await;
+        let changing = self.promises.changing(&plan.touched);
+        let reply = match plan.states.is_empty() {
+            true => self.client.compound(&plan.operations).await,
+            false => self.client.compound_with(|| plan.renewed()).await,
+        };
+        if !reply.as_ref().is_err_and(|error| is_doubtful(error, plan)) {
+            changing.answered();
         }
-        self.client.compound_with(|| plan.renewed()).await
+        reply
     }
 
     /// How much a usual compound may be.
     fn bounds(&self) -> Bounds {
-        let most = self.transfer.saturating_add(BESIDE);
+        // What is kept is labelled.
+        let beside = if self.cache.is_some() { 2 * BESIDE } else { BESIDE };
+        let most = self.transfer.saturating_add(beside);
         let bounds = self.most();
         Bounds { request: bounds.request.min(most), reply: bounds.reply.min(most), ..bounds }
     }
@@ -137,7 +176,8 @@ async fn extension(client: &nfs4_client::Client) -> Result<Extension, Error> {
 #[async_trait]
 impl Backend for Nfs {
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
-        Nfs::execute(self, steps).await
+        self.read_ahead(&steps).await;
+        self.do_all(steps).await
     }
 
     async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {

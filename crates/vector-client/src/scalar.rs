@@ -1,7 +1,7 @@
 //! One file at a time, as in POSIX (V23): for programs that move to vectors call by call.
 //!
 //! The descriptors are those of [`Client::vopen`], and each has a cursor (V8). Every call is one round trip, unless it says
-//! otherwise; that is what the vectors are for.
+//! otherwise, or what it wants is known; that is what the vectors are for.
 
 mod cursor;
 
@@ -88,7 +88,10 @@ impl Client {
         let place = match to {
             SeekFrom::Start(place) => Some(place),
             SeekFrom::Current(by) => cursor.checked_add_signed(by),
-            SeekFrom::End(by) => self.fstat(descriptor).await?.size.unwrap_or(0).checked_add_signed(by),
+            SeekFrom::End(by) => {
+                let size = self.vlgetattrs(vec![descriptor.into()], AttributeSet::SIZE).await;
+                only(size)?.size.unwrap_or(0).checked_add_signed(by)
+            }
         };
         *cursor = place.filter(|place| i64::try_from(*place).is_ok()).ok_or(Error::Invalid {
             target: descriptor.into(),

@@ -54,6 +54,18 @@ impl Target {
         Target { base: self.base.clone(), path: path.into() }
     }
 
+    /// The same, in memory of its own.
+    pub(crate) fn detached(&self) -> Target {
+        let base = match &self.base {
+            Base::Handle(handle) => {
+                let bytes = Bytes::copy_from_slice(handle.as_bytes());
+                Base::Handle(FileHandle::new(bytes).unwrap_or_else(|_| handle.clone()))
+            }
+            base => base.clone(),
+        };
+        Target { base, path: Bytes::copy_from_slice(&self.path) }
+    }
+
     /// The open file, if it is nothing else.
     pub(crate) fn descriptor(&self) -> Option<Descriptor> {
         match self.base {

@@ -80,7 +80,7 @@ impl Client {
                 return Err(ClientError::TooLarge { status });
             }
             let exchange = exchange(shared.clone(), session.clone(), slot, request, courier.clone());
-            let exchanged = InFlight::new(exchange, courier.clone(), shared.runtime.clone()).await;
+            let exchanged = InFlight::new(exchange, courier.clone(), shared.clone()).await;
             match exchanged {
                 Exchanged::Answer(reply) => {
                     courier.set_sent(false);

@@ -1,6 +1,7 @@
 //! One request in one slot, until it is answered: exactly-once semantics (RFC 8881 §2.10.6).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use bytes::Bytes;
 use nfs4::{CompoundRes, NfsResOp, NfsStatus, Outcome, SequenceOk};
@@ -76,14 +77,32 @@ impl Request {
 pub(super) async fn exchange(
     shared: Arc<Shared>,
     session: Arc<LiveSession>,
-    mut slot: Slot,
+    slot: Slot,
     request: Request,
     courier: Arc<Courier>,
+) -> Exchanged {
+    let exchanged = repeat(&shared, &session, slot, request, &courier).await;
+    let is_lost = matches!(exchanged, Exchanged::Lost { doubtful: true });
+    if is_lost && courier.is_doubtful() && !session.is_over.load(SeqCst) {
+        // A server that has not answered for so long may execute it at any time, and nobody will know.
+        drop(shared.standing.orphan());
+    }
+    exchanged
+}
+
+async fn repeat(
+    shared: &Arc<Shared>,
+    session: &Arc<LiveSession>,
+    mut slot: Slot,
+    request: Request,
+    courier: &Courier,
 ) -> Exchanged {
     let mut back_off = None;
     // An earlier transmission may have been executed.
     let mut doubtful = false;
     let (mut resends, mut delays) = (0, 0);
+    // A repeated answer is as old as the first request.
+    let mut first_sent = None;
     let bytes = request.bytes();
     loop {
         let line = tokio::select! {
@@ -106,6 +125,7 @@ pub(super) async fn exchange(
             });
         }
         let sent = shared.now();
+        let first_sent = *first_sent.get_or_insert_with(|| shared.since_boot());
         let (body, timeout) = (request.body.clone(), shared.options.timeout);
         let called = line.peer.call(COMPOUND, &request.credential, body, timeout).await;
         match called {
@@ -127,11 +147,13 @@ pub(super) async fn exchange(
                     begun: false,
                 };
                 let size = (!request.is_atomic).then_some(size);
-                match judge(&shared, &session, &mut slot, reply, size, doubtful) {
+                match judge(shared, session, &mut slot, reply, size, doubtful) {
                     Verdict::Is(exchanged) => {
                         if let Exchanged::Answer(reply) = &exchanged {
+                            let flags = reply.sequence.status_flags;
+                            status_flags::follow(shared, session, flags);
                             shared.renewed_at(sent);
-                            status_flags::follow(&shared, &session, reply.sequence.status_flags);
+                            shared.vouched_for(session, first_sent, flags);
                         }
                         return exchanged;
                     }
@@ -139,7 +161,7 @@ pub(super) async fn exchange(
                         return Exchanged::Failed(ClientError::Refused { status: NfsStatus::Delay });
                     }
                     Verdict::Later | Verdict::Rebind if delays == DELAYS => {
-                        shared.lose(&session, true);
+                        shared.lose(session, true);
                         return Exchanged::Lost { doubtful };
                     }
                     Verdict::Later => {}
@@ -163,7 +185,7 @@ pub(super) async fn exchange(
                     resends += 1;
                 }
                 if resends > RESENDS {
-                    shared.lose(&session, true);
+                    shared.lose(session, true);
                     return Exchanged::Lost { doubtful };
                 }
                 drop(line);
@@ -173,7 +195,7 @@ pub(super) async fn exchange(
             }
             Err(error) if doubtful => {
                 tracing::warn!(%error, "a request cannot be repeated");
-                shared.lose(&session, true);
+                shared.lose(session, true);
                 return Exchanged::Lost { doubtful };
             }
             Err(error) => return Exchanged::Failed(error.into()),

@@ -81,6 +81,17 @@ impl Client {
         }
     }
 
+    /// A compound of the caller's has given back the file's delegation: it is not reclaimed any more.
+    pub fn returned(&self, open: &OpenState) {
+        let mut held = open.held.lock();
+        held.delegation = OpenDelegation::None;
+        let is_empty = held.open.is_none();
+        drop(held);
+        if is_empty {
+            self.shared.holdings.remove(open);
+        }
+    }
+
     fn keep(
         &self,
         handle: FileHandle,

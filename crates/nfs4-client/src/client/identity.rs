@@ -1,7 +1,7 @@
 //! Who the client is to the server: its client id, and sessions of it (RFC 8881 §2.4, §2.10.8).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use nfs4::bits::{create_session, exchange_id};
 use nfs4::{
@@ -147,6 +147,7 @@ impl Identity {
             minor_version,
             slots: Arc::new(SlotTable::new(session, slots)),
             lost: CancellationToken::new(),
+            is_over: AtomicBool::new(false),
             flags: AtomicU32::new(0),
         }))
     }

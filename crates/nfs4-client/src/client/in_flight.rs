@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use tokio::runtime::Handle;
+use super::shared::Shared;
+use super::standing::Orphan;
 
 /// What who waits for an exchange and the exchange itself know of each other.
 #[derive(Default)]
@@ -39,20 +40,21 @@ impl Courier {
 /// A future that goes on as a task when it is dropped before its end, so that its slot comes back with a sequence id
 /// that is known (RFC 8881 §2.10.6.2: a request is repeated until it is answered).
 ///
-/// There are never more such tasks than slots.
+/// There are never more such tasks than slots. If it may have been sent and changes something, that is
+/// [in doubt](super::standing::Standing) until it is over.
 pub(super) struct InFlight<T: 'static> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     courier: Arc<Courier>,
-    runtime: Handle,
+    shared: Arc<Shared>,
 }
 
 impl<T: 'static> InFlight<T> {
     pub fn new(
         future: impl Future<Output = T> + Send + 'static,
         courier: Arc<Courier>,
-        runtime: Handle,
+        shared: Arc<Shared>,
     ) -> InFlight<T> {
-        InFlight { future: Some(Box::pin(future)), courier, runtime }
+        InFlight { future: Some(Box::pin(future)), courier, shared }
     }
 }
 
@@ -73,7 +75,11 @@ impl<T: 'static> Drop for InFlight<T> {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
             self.courier.abandoned.store(true, Relaxed);
-            self.runtime.spawn(async move { drop(future.await) });
+            let orphan = self.courier.is_doubtful().then(|| self.shared.standing.orphan());
+            self.shared.runtime.spawn(async move {
+                future.await;
+                orphan.into_iter().for_each(Orphan::over);
+            });
         }
     }
 }

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use nfs4::{ClientId, SessionId};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,8 @@ pub(super) struct LiveSession {
     pub slots: Arc<SlotTable>,
     /// Set when the server knows it no more, or when it is given up.
     pub lost: CancellationToken,
+    /// The server said that it does not know it, before anybody gave it up: it executes nothing in it any more.
+    pub is_over: AtomicBool,
     /// What SEQUENCE said last ([`nfs4::bits::sequence_status`]).
     pub flags: AtomicU32,
 }

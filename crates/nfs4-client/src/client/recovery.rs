@@ -65,7 +65,11 @@ pub(super) async fn establish(shared: &Arc<Shared>) -> Result<(), ClientError> {
     };
     // CREATE_SESSION binds its connection; the others follow.
     shared.trunk.bind_this(line, &peer, session.generation);
-    shared.newest.send_replace(Some(session.clone()));
+    let before = shared.newest.send_replace(Some(session.clone()));
+    if before.is_some_and(|before| before.instance != session.instance) {
+        // What was granted before is given back at best, and others may have had it in between (RFC 8881 §8.4.2, §8.6.3).
+        shared.standing.doubt();
+    }
     destroy_left_behind(shared, &peer, session.minor_version).await;
     if !identity.is_complete {
         learn_lease(shared, &session).await?;

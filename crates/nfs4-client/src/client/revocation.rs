@@ -23,7 +23,13 @@ pub(super) fn begin(shared: &Arc<Shared>, session: &Arc<LiveSession>) {
             // More may have been revoked meanwhile: if the flags are still there, it is tested once more.
             Ok(freed) if freed > 0 => session.flags.store(0, SeqCst),
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "state ids not tested"),
+            Err(error) => {
+                tracing::debug!(%error, "state ids not tested");
+                // With the next reply that has the flags it is tried again, unless that is in vain.
+                if !matches!(error, ClientError::UnexpectedResult { .. }) {
+                    session.flags.store(0, SeqCst);
+                }
+            }
         }
         shared.is_testing.store(false, SeqCst);
     });
@@ -37,7 +43,8 @@ async fn test(shared: &Arc<Shared>, session: &Arc<LiveSession>) -> Result<usize,
         let state_ids = batch.iter().map(|state_id| state_id.newest()).collect();
         let request = [NfsArgOp::TestStateId(TestStateIdArgs { state_ids })];
         let reply = shared.run_in(session, &shared.credential, &request).await?;
-        let Some(NfsResOp::TestStateId(Outcome::Ok(statuses))) = reply.results.first() else {
+        let results = reply.into_results()?;
+        let Some(NfsResOp::TestStateId(Outcome::Ok(statuses))) = results.first() else {
             return Err(ClientError::UnexpectedResult { expected: nfs4::OpCode::TestStateId });
         };
         for (state_id, status) in batch.iter().zip(statuses) {

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 use nfs4::{CbRecallArgs, OpenDelegation, SessionId};
@@ -19,7 +19,9 @@ use super::live_session::LiveSession;
 use super::open_state::OpenState;
 use super::options::Options;
 use super::recovery;
+use super::standing::Standing;
 use super::statistics::Counters;
+use super::status_flags;
 use super::trunk::Trunk;
 use crate::ClientError;
 use crate::wire::{self, Manner};
@@ -48,6 +50,7 @@ pub(super) struct Shared {
     pub counters: Arc<Counters>,
     /// When the lease was renewed last: milliseconds of the monotonic clock.
     pub renewed: AtomicU64,
+    pub standing: Arc<Standing>,
     /// Milliseconds.
     lease: AtomicU64,
     /// The server said that it restarted, though it knows the session.
@@ -84,6 +87,7 @@ impl Shared {
             limits: LimitTable::new(),
             counters: Arc::default(),
             renewed: AtomicU64::new(0),
+            standing: Arc::default(),
             lease: AtomicU64::new(FIRST_LEASE.as_millis() as u64),
             restarted: AtomicBool::new(false),
             is_testing: AtomicBool::new(false),
@@ -103,6 +107,11 @@ impl Shared {
         self.options.environment.clock.monotonic()
     }
 
+    /// Goes on while the machine is suspended.
+    pub fn since_boot(&self) -> Duration {
+        self.options.environment.clock.since_boot()
+    }
+
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease.load(Relaxed))
     }
@@ -115,6 +124,20 @@ impl Shared {
     /// A request sent at this time was accepted.
     pub fn renewed_at(&self, sent: Duration) {
         self.renewed.fetch_max(sent.as_millis() as u64, Relaxed);
+    }
+
+    /// A request sent at this time since boot was accepted in this session, with these flags, which were followed.
+    pub fn vouched_for(&self, session: &LiveSession, sent: Duration, flags: u32) {
+        if status_flags::says_revoked(flags) {
+            self.standing.doubt();
+        } else if !status_flags::says_unheard(flags) && self.is_up(session) {
+            self.standing.vouch(sent, self.since_boot(), self.lease());
+        }
+    }
+
+    /// Whether this is the session for compounds.
+    pub fn is_up(&self, session: &LiveSession) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Up(up) if up.generation == session.generation)
     }
 
     /// How the client speaks for itself.
@@ -150,8 +173,11 @@ impl Shared {
     /// The session is of no use any more: begins the recovery, unless somebody else did. `known`: the server still knows
     /// it.
     pub fn lose(self: &Arc<Shared>, session: &LiveSession, known: bool) {
-        if !session.lost.is_cancelled() && known {
-            self.left_behind.lock().push(session.id);
+        if !session.lost.is_cancelled() {
+            match known {
+                true => self.left_behind.lock().push(session.id),
+                false => session.is_over.store(true, SeqCst),
+            }
         }
         session.lost.cancel();
         let begins = self.phase.send_if_modified(|phase| match phase {

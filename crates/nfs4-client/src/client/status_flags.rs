@@ -7,11 +7,21 @@ use nfs4::bits::sequence_status::*;
 
 use super::live_session::LiveSession;
 use super::revocation;
-use super::shared::{Phase, Shared};
+use super::shared::Shared;
 
 /// Some state is revoked, and the flag stays until every piece of it is freed.
 const REVOKED: u32 =
     EXPIRED_ALL_STATE_REVOKED | EXPIRED_SOME_STATE_REVOKED | ADMIN_STATE_REVOKED | RECALLABLE_STATE_REVOKED;
+
+/// Whether there is something revoked that the client has not acknowledged yet.
+pub(super) fn says_revoked(flags: u32) -> bool {
+    flags & REVOKED != 0
+}
+
+/// Whether recalls may not reach the client: the server revokes what it has recalled in vain for a lease (RFC 8881 §10.2.1).
+pub(super) fn says_unheard(flags: u32) -> bool {
+    flags & (CB_PATH_DOWN | CB_PATH_DOWN_SESSION | BACKCHANNEL_FAULT) != 0
+}
 
 /// Reacts to flags that were not set before.
 pub(super) fn follow(shared: &Arc<Shared>, session: &Arc<LiveSession>, flags: u32) {
@@ -19,8 +29,7 @@ pub(super) fn follow(shared: &Arc<Shared>, session: &Arc<LiveSession>, flags: u3
     if flags == session.flags.load(Relaxed) {
         return;
     }
-    let is_up = matches!(&*shared.phase.borrow(), Phase::Up(up) if up.generation == session.generation);
-    if !is_up {
+    if !shared.is_up(session) {
         // Being reclaimed just now; a server that goes on saying so is not believed. The rest is looked at later.
         session.flags.fetch_or(flags & RESTART_RECLAIM_NEEDED, Relaxed);
         return;

@@ -6,21 +6,30 @@ use std::time::Duration;
 use async_trait::async_trait;
 use environment::Clock;
 use ids::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub struct ManualClock {
     now: watch::Sender<Duration>,
+    /// How long it stood still.
+    suspended: Mutex<Duration>,
     /// Pauses up to this pass by themselves: back-off, as against leases.
     skipped: Duration,
 }
 
 impl ManualClock {
     pub fn new(skipped: Duration) -> Arc<ManualClock> {
-        Arc::new(ManualClock { now: watch::Sender::new(Duration::from_secs(1)), skipped })
+        let (now, suspended) = (watch::Sender::new(Duration::from_secs(1)), Mutex::default());
+        Arc::new(ManualClock { now, suspended, skipped })
     }
 
     pub fn advance(&self, by: Duration) {
         self.now.send_modify(|now| *now += by);
+    }
+
+    /// The machine sleeps for so long.
+    pub fn suspend(&self, by: Duration) {
+        *self.suspended.lock() += by;
     }
 }
 
@@ -33,6 +42,10 @@ impl Clock for ManualClock {
 
     fn monotonic(&self) -> Duration {
         *self.now.borrow()
+    }
+
+    fn since_boot(&self) -> Duration {
+        self.monotonic() + *self.suspended.lock()
     }
 
     #[allow(clippy::disallowed_methods)] // lets others run, for no matter how long

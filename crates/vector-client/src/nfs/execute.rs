@@ -1,5 +1,6 @@
 //! Steps to compounds, and results back to steps.
 
+mod kept;
 mod results;
 mod run;
 
@@ -17,6 +18,7 @@ use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
 use crate::{AttributeSet, Error, Failure, VectorResult};
 
+use kept::{is_done_without, message_bytes};
 pub(super) use run::Run;
 
 /// Compounds of one call under way at once.
@@ -48,13 +50,26 @@ enum Obstacle {
 
 impl Nfs {
     /// Does the steps in order, up to the first that fails, in as few compounds as their number and size allows.
-    pub async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
-        let queue =
-            steps.into_iter().enumerate().flat_map(|(index, step)| self.pieces(index, step)).collect();
-        let mut run = Run::new(queue);
-        while let Some((_, front)) = run.queue.front() {
+    pub async fn do_all(&self, steps: Vec<Step>) -> VectorResult<Done> {
+        // What is asked again later must not have been changed meanwhile by the same vector.
+        let keeps = self.cache.is_some() && steps.iter().all(only_asks);
+        let pieces = |(index, step)| match keeps.then(|| self.kept(&step)).flatten() {
+            Some(kept) => vec![(index, Work { kept: Some(kept), ..Work::new(step) })],
+            None => self.pieces(index, step),
+        };
+        let mut run = Run::new(steps.into_iter().enumerate().flat_map(pieces).collect());
+        run.keeps = keeps;
+        self.find_kept(&mut run);
+        while let Some((index, front)) = run.queue.front() {
+            if let Some(done) = self.promised(&front.step) {
+                let index = *index;
+                run.queue.pop_front();
+                run.finish(index, done);
+                run.leave_out_beyond_ends();
+                continue;
+            }
             let round = match &front.step {
-                Step::Read(read) if read.length > self.transfer() as u64 => {
+                Step::Read(read) if read.length > self.transfer() as u64 && front.kept.is_none() => {
                     self.split(&mut run);
                     Ok(())
                 }
@@ -79,13 +94,14 @@ impl Nfs {
             for (_, piece) in self.pieces(index, work.step).into_iter().rev() {
                 run.queue.push_front((index, Work { links: work.links, ..piece }));
             }
+            self.find_kept(run);
         }
     }
 
     /// A READ of more than one operation can carry is several; of those beyond [`AHEAD`], one that is taken apart when it is
     /// its turn.
     pub(super) fn pieces(&self, index: usize, step: Step) -> Vec<(usize, Work)> {
-        let work = |step| (index, Work { step, links: 0, size: None, alone: false });
+        let work = |step| (index, Work::new(step));
         let transfer = self.transfer() as u64;
         match step {
             Step::Read(read) if read.length > transfer => {
@@ -126,7 +142,7 @@ impl Nfs {
         let follow = matches!(&work.step, Step::Write(write) if write.follow);
         let wanted = AttributeSet::SIZE;
         let ask = Step::GetAttributes { target, wanted, follow };
-        match Box::pin(self.execute(vec![ask])).await.map(|mut done| done.pop()) {
+        match Box::pin(self.do_all(vec![ask])).await.map(|mut done| done.pop()) {
             Ok(Some(Done::Attributes(attributes))) => work.size = Some(attributes.size.unwrap_or(0)),
             Ok(_) => return Err((Error::Unsupported("appending"), 0)),
             Err(failure) if failure.error.is_not_found() && creates(&work.step) => work.size = Some(0),
@@ -138,6 +154,7 @@ impl Nfs {
     /// Sends what comes next: one compound, or several side by side if all of them only ask.
     async fn round(&self, run: &mut Run) -> Result<(), (Error, usize)> {
         let bounds = self.bounds();
+        run.doubts = self.client.doubts();
         let mut plans: Vec<(Plan, Lane)> = Vec::new();
         let ready = self.ready(run);
         let mut planned = 0;
@@ -171,6 +188,10 @@ impl Nfs {
         for ((_, lane), reply) in plans.iter_mut().zip(&replies) {
             lane.in_flight = reply.is_err();
         }
+        self.find_changed(
+            run,
+            plans.iter().map(|(plan, _)| plan).zip(replies.iter().map(|it| it.as_ref().ok())),
+        );
         for ((plan, _), reply) in plans.iter().zip(replies) {
             if !self.settle(run, plan, reply).await? {
                 break;
@@ -188,7 +209,7 @@ impl Nfs {
                 let known = write.offset != APPEND || work.size.is_some() || self.extension.appends;
                 write.data.len() <= transfer && known
             }
-            Step::Read(read) => read.length <= transfer as u64,
+            Step::Read(read) => read.length <= transfer as u64 || work.kept.is_some(),
             _ => true,
         };
         run.queue.iter().map(|(_, work)| work).take_while(is_ready).take(256 * PARALLEL).cloned().collect()
@@ -215,9 +236,13 @@ impl Nfs {
             }
         };
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
+        let message = message_bytes(plan, &reply.results);
         let mut left = Vec::new();
         for piece in &plan.pieces {
-            if piece.operations.end > executed {
+            let front = run.queue.front();
+            let ended = piece.unless == Some(executed)
+                && front.is_some_and(|(_, work)| is_done_without(&work.step, reply.status));
+            if piece.operations.end > executed && !ended {
                 self.clean_up(plan, &reply, executed).await;
                 if !left.is_empty() {
                     // Comes to it again after what is left of those before.
@@ -242,19 +267,28 @@ impl Nfs {
                 left.push((index, work));
                 continue;
             }
-            let results = &reply.results[piece.operations.clone()];
+            if let (true, Step::Read(_), Some(kept)) = (ended, &work.step, &work.kept) {
+                self.believe(piece, kept.change);
+                run.finish(index, Done::Read(kept.data.clone()));
+                continue;
+            }
+            let results = &reply.results[piece.operations.start..piece.operations.end.min(executed)];
+            self.learn(&work, piece, results, message);
             let key = &reply.results[piece.key];
             let more = self.take(run, index, work, results, key, piece.descriptor);
             match more.await.map_err(|error| (error, 0))? {
                 None => {}
                 Some(rest) => left.push((index, rest)),
             }
+            if ended {
+                break;
+            }
             if run.done.len() <= index {
                 // It begins anew; what follows it only asks, and is asked again.
                 break;
             }
         }
-        let all = left.is_empty();
+        let all = left.is_empty() && reply.status.is_ok();
         // What followed is done already, and must not be done twice.
         for part in left.into_iter().rev() {
             run.queue.push_front(part);
@@ -270,17 +304,23 @@ impl Nfs {
             bounds,
             transfer: self.transfer(),
             atomic,
+            keeps: self.cache.is_some() && !atomic,
+            promises: &self.promises,
         }
     }
 
     /// Why the first step in the queue was not done, and what is to be done about it.
     async fn obstacle(&self, run: &mut Run, reply: &Reply, first: usize) -> Obstacle {
         let asked_for_more = match (run.queue.front(), run.queue.get(1)) {
-            (Some((_, work)), Some((_, next))) => !work.alone && asks_for_more(&work.step, &next.step),
+            (Some((_, work)), Some((_, next))) => !work.alone && asks_for_more(&work.step, next),
             _ => false,
         };
         let Some((_, work)) = run.queue.front_mut() else { return Obstacle::Again };
         let status = reply.status;
+        if work.kept.take().is_some() {
+            // Whatever it is, READ says it.
+            return Obstacle::Again;
+        }
         match status {
             NfsStatus::Access | NfsStatus::Perm | NfsStatus::Rofs | NfsStatus::ShareDenied
                 if asked_for_more =>
@@ -310,7 +350,10 @@ impl Nfs {
                 self.tried(work, reply, first);
                 let refusal = refusal(&work.step, status);
                 match self.follow(work).await {
-                    Ok(true) => Obstacle::Again,
+                    Ok(true) => {
+                        work.kept = run.keeps.then(|| self.kept(&work.step)).flatten();
+                        Obstacle::Again
+                    }
                     Ok(false) => Obstacle::Failed(refusal),
                     Err(error) => Obstacle::Failed(error),
                 }

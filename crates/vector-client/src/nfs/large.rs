@@ -26,7 +26,7 @@ impl Nfs {
             if write.truncate {
                 let (target, attributes) = (write.target.clone(), NewAttributes::size(0));
                 let cut = Step::SetAttributes { target, attributes, follow: false };
-                Box::pin(self.execute(vec![cut])).await.map_err(|failure| failure.error)?;
+                Box::pin(self.do_all(vec![cut])).await.map_err(|failure| failure.error)?;
             }
             return self.side_by_side(descriptor, write).await;
         }
@@ -42,7 +42,7 @@ impl Nfs {
             let descriptor = self.open(open.clone()).await?;
             (open.create, open.truncate) = (None, false);
             let written = self.side_by_side(descriptor, write).await;
-            let closed = Box::pin(self.execute(vec![Step::Close(descriptor)])).await;
+            let closed = Box::pin(self.do_all(vec![Step::Close(descriptor)])).await;
             let written = written?;
             match closed {
                 Ok(_) => return Ok(written),
@@ -61,7 +61,7 @@ impl Nfs {
             let stable = write.stable;
             Write { stable, ..Write::new(descriptor, offset, write.data.slice(start..end)) }
         });
-        let writes = pieces.map(|piece| Box::pin(self.execute(vec![Step::Write(piece)])));
+        let writes = pieces.map(|piece| Box::pin(self.do_all(vec![Step::Write(piece)])));
         let mut written = 0;
         let mut results = stream::iter(writes).buffered(PARALLEL);
         while let Some(result) = results.next().await {

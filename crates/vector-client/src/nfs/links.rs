@@ -133,8 +133,8 @@ impl Nfs {
         };
         let descriptor = self.open(open).await?;
         *data = descriptor.into();
-        let done = Box::pin(self.execute(vec![step])).await;
-        let closed = Box::pin(self.execute(vec![Step::Close(descriptor)])).await;
+        let done = Box::pin(self.do_all(vec![step])).await;
+        let closed = Box::pin(self.do_all(vec![Step::Close(descriptor)])).await;
         let done = done.map_err(|failure| failure.error)?.pop();
         closed.map_err(|failure| failure.error)?;
         done.ok_or(Error::Unsupported("a step without a result"))
@@ -164,20 +164,20 @@ impl Nfs {
         let done = match destination {
             Ok(destination) => {
                 copy.destination = destination.into();
-                let done = Box::pin(self.execute(vec![step])).await;
+                let done = Box::pin(self.do_all(vec![step])).await;
                 done.map_err(|failure| failure.error).map(|mut done| done.pop())
             }
             Err(error) => Err(error),
         };
         let closes = opened.into_iter().map(Step::Close).collect();
-        let closed = Box::pin(self.execute(closes)).await;
+        let closed = Box::pin(self.do_all(closes)).await;
         let done = done?;
         closed.map_err(|failure| failure.error)?;
         done.ok_or(Error::Unsupported("copying"))
     }
 
     pub(super) async fn open(&self, open: Open) -> Result<crate::Descriptor, Error> {
-        match Box::pin(self.execute(vec![Step::Open(open)])).await.map(|mut done| done.pop()) {
+        match Box::pin(self.do_all(vec![Step::Open(open)])).await.map(|mut done| done.pop()) {
             Ok(Some(Done::Opened(descriptor))) => Ok(descriptor),
             Ok(_) => Err(Error::Unsupported("opening")),
             Err(failure) => Err(failure.error),

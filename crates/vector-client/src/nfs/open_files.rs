@@ -8,6 +8,7 @@ use nfs4::Verifier;
 use nfs4_client::OpenState;
 use parking_lot::{Mutex, RwLock};
 
+use super::readahead::Ahead;
 use crate::{Descriptor, Error, Target};
 
 /// A file that the server holds open for us.
@@ -16,6 +17,7 @@ pub(super) struct OpenFile {
     pub open: Arc<OpenState>,
     /// What it was opened by, for messages.
     pub target: Target,
+    pub ahead: Mutex<Ahead>,
     unsafe_writes: Mutex<Unsafe>,
 }
 
@@ -29,7 +31,7 @@ struct Unsafe {
 
 impl OpenFile {
     pub fn new(open: Arc<OpenState>, target: Target) -> OpenFile {
-        OpenFile { open, target, unsafe_writes: Mutex::default() }
+        OpenFile { open, target, ahead: Mutex::default(), unsafe_writes: Mutex::default() }
     }
 
     /// Data was written that is not safe yet.

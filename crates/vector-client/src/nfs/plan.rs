@@ -10,8 +10,10 @@ use nfs4::{CompoundModeArgs, FileHandle, NfsArgOp, StateId, StateOwner};
 use nfs4_client::operations::close;
 use nfs4_client::{ClientError, OpenState};
 
+use super::cache::Kept;
 use super::open_files::OpenFiles;
 use super::position::{Place, Position, Start};
+use super::promise::{Promises, Stamp, Touched, delegated, touched};
 use super::size;
 use crate::step::{APPEND, Copy, Step};
 use crate::target::Target;
@@ -46,10 +48,17 @@ pub(super) struct Work {
     pub size: Option<u64>,
     /// Whether it has an open of its own: there is no right to what those after it want.
     pub alone: bool,
+    /// What it reads, if that is still so.
+    pub kept: Option<Arc<Kept>>,
+}
+
+impl Work {
+    pub fn new(step: Step) -> Work {
+        Work { step, links: 0, size: None, alone: false, kept: None }
+    }
 }
 
 /// What became of a step in a compound.
-#[derive(Debug)]
 pub(super) struct Piece {
     /// Its operations.
     pub operations: Range<usize>,
@@ -57,6 +66,10 @@ pub(super) struct Piece {
     pub key: usize,
     /// The descriptor that an [`Step::Open`] will be.
     pub descriptor: Option<Descriptor>,
+    /// An operation that may be left out: the step is done also if it fails in a way that says so.
+    pub unless: Option<usize>,
+    /// Of a file that may be delegated.
+    pub stamp: Option<Stamp>,
 }
 
 /// An OPEN in the compound.
@@ -68,7 +81,7 @@ pub(super) struct Opening {
 }
 
 /// A compound.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Plan {
     pub operations: Vec<NfsArgOp>,
     pub pieces: Vec<Piece>,
@@ -76,6 +89,8 @@ pub(super) struct Plan {
     /// Operations under the state id of a file that stays open.
     pub states: Vec<(usize, Arc<OpenState>)>,
     pub only_reads: bool,
+    /// What it may change.
+    pub touched: Vec<Touched>,
     request: usize,
     reply: usize,
     position: Position,
@@ -97,6 +112,9 @@ pub(super) struct Context<'a> {
     pub transfer: usize,
     /// Whether all is done or nothing.
     pub atomic: bool,
+    /// Whether what is read is to be kept.
+    pub keeps: bool,
+    pub promises: &'a Promises,
 }
 
 /// What a compound looked like before a step was put into it.
@@ -149,6 +167,8 @@ impl Plan {
                 break;
             }
             plan.only_reads = only_reads;
+            plan.touched.extend(touched(&item.step, context.files));
+            plan.touched.dedup();
         }
         plan.end();
         (plan, None)
@@ -209,6 +229,9 @@ impl Plan {
                 NfsArgOp::Write(it) => it.state_id = state_id,
                 NfsArgOp::SetAttr(it) => it.state_id = state_id,
                 NfsArgOp::Close(it) => it.state_id = state_id,
+                NfsArgOp::DelegReturn(it) => {
+                    it.state_id = delegated(open).map_or(it.state_id, |id| id.newest());
+                }
                 NfsArgOp::Copy(it) if is_last_put(&self.operations[..*index], handle) => {
                     it.destination_state_id = state_id;
                 }

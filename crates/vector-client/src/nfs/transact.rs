@@ -41,6 +41,7 @@ impl Nfs {
                 return Err(Aborted { step: place(plan.pieces.len()), error, unknown: false });
             }
             self.check_size(&plan).map_err(whole)?;
+            run.doubts = self.client.doubts();
             lane.in_flight = true;
             let reply = match self.send(&plan).await {
                 Ok(reply) => {

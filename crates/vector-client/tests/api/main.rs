@@ -4,6 +4,7 @@
 
 mod attributes;
 mod blocking;
+mod cache;
 mod data;
 mod descriptors;
 mod limits;

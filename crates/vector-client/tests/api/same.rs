@@ -166,7 +166,7 @@ fn reason(step: &Step, errno: i32, little: bool) -> String {
     }
 }
 
-fn runtime() -> &'static Runtime {
+pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Runtime::new().unwrap())
 }
@@ -176,6 +176,7 @@ async fn compare(script: Script) {
     let limits = Limits { operations: script.operations, ..Limits::default() };
     let nfs = World::with(limits, |options| {
         (options.transfer, options.extensions) = (script.transfer, script.extensions);
+        options.cache_bytes = script.cache_bytes;
     });
     let nfs = nfs.await;
     let (mut nfs, mut local) = (Player::new(nfs, little).await, Player::new(World::local(), little).await);

@@ -103,6 +103,13 @@ impl World {
         }
     }
 
+    /// Another client of the same server.
+    pub async fn another_with(&self, change: impl FnOnce(&mut Options)) -> Client {
+        let mut options = Options::default();
+        change(&mut options);
+        Client::connect(self.address().unwrap(), options).await.unwrap()
+    }
+
     /// What `call` sent: round trips.
     pub async fn round_trips<T>(&self, call: impl Future<Output = T>) -> (T, u64) {
         let before = self.client.statistics();

@@ -1,11 +1,12 @@
 //! What came of a step.
 
-use nfs4::{CopyRes, NfsResOp, Outcome};
+use nfs4::{CopyRes, NfsResOp, NfsStatus, Outcome};
 use nfs4_client::ClientError;
 
 use super::Run;
 use crate::nfs::open_files::OpenFile;
 use crate::nfs::plan::{Work, access_bits, open_owner};
+use crate::nfs::promise::delegated;
 use crate::nfs::{Nfs, attributes};
 use crate::step::{Data, Done, Step, TO_END};
 use crate::{AttributeSet, Error, Kind};
@@ -32,6 +33,7 @@ impl Nfs {
                 };
                 let share = (access_bits(open.read, open.write), nfs4::bits::share_deny::NONE);
                 let state = self.client.adopt(handle.clone(), share, open_owner(descriptor), opened);
+                self.promises.opened(&state, run.doubts);
                 self.files.insert(descriptor, OpenFile::new(state, open.target.clone()));
                 Done::Opened(descriptor)
             }
@@ -39,6 +41,13 @@ impl Nfs {
                 let file = self.files.remove(*descriptor);
                 if let Some(file) = file {
                     self.client.closed(&file.open);
+                    self.promises.closing(&file.open);
+                    let is_back = |result: &NfsResOp| matches!(result, NfsResOp::DelegReturn(NfsStatus::Ok));
+                    if results.iter().any(is_back) {
+                        self.client.returned(&file.open);
+                    } else if delegated(&file.open).is_some() {
+                        self.promises.give_back(&file.open).await;
+                    }
                     for result in results {
                         if let NfsResOp::Commit(Outcome::Ok(verifier)) = result {
                             file.committed(*verifier)?;
@@ -51,7 +60,12 @@ impl Nfs {
                 self.files.get(*descriptor)?.committed(*verifier)?;
                 Done::Nothing
             }
+            (Step::Read(_), NfsResOp::GetAttr(_)) => {
+                let Some(kept) = work.kept.take() else { return Ok(Some(work)) };
+                Done::Read(kept.data.clone())
+            }
             (Step::Read(read), NfsResOp::Read(Outcome::Ok(got))) => {
+                work.kept = None;
                 let data = got.data.clone().into_bytes();
                 let (length, end_of_file) = (data.len() as u64, got.eof);
                 let pieces = if data.is_empty() { Vec::new() } else { vec![data] };

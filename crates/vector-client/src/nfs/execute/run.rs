@@ -13,11 +13,15 @@ pub(in crate::nfs) struct Run {
     pub delayed: Option<(Duration, Duration)>,
     /// How often the server refused a compound as too large.
     pub refused: u32,
+    /// Whether what is kept may stand for what is read.
+    pub keeps: bool,
+    /// What was [in doubt](nfs4_client::Client::doubts) before the last compound was sent.
+    pub doubts: u64,
 }
 
 impl Run {
     pub fn new(queue: VecDeque<(usize, Work)>) -> Run {
-        Run { queue, done: Vec::new(), delayed: None, refused: 0 }
+        Run { queue, done: Vec::new(), delayed: None, refused: 0, keeps: false, doubts: 0 }
     }
 
     /// The result of a step, or of a part of it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{
-    Attribute, AttributeValues, Component, CopyArgs, CreateArgs, CreateHow, CreateType, LinkArgs, LinkText,
-    NfsArgOp, OpenArgs, OpenClaim, OpenHow, StableHow, StateId, StateOwner, VerifyArgs,
+    Attribute, AttributeValues, Component, CopyArgs, CreateArgs, CreateHow, CreateType, DelegReturnArgs,
+    LinkArgs, LinkText, NfsArgOp, OpenArgs, OpenClaim, OpenHow, StableHow, StateId, StateOwner, VerifyArgs,
 };
 use nfs4_client::operations::{
     commit, get_attributes, lookup, owner, read, remove, rename, set_attributes, write,
@@ -14,14 +14,22 @@ use nfs4_client::operations::{
 
 use super::{Context, Opening, Piece, Plan, STEPS, Work};
 use crate::nfs::attributes;
+use crate::nfs::cache::{Kept, label, proof};
 use crate::nfs::execute::only_asks;
 use crate::nfs::links::{is_regular_file, is_symbolic_link};
 use crate::nfs::open_files::{OpenFile, OpenFiles};
 use crate::nfs::position::{Place, Start, down};
+use crate::nfs::promise::{Stamp, delegated};
 use crate::path::parts;
 use crate::step::{APPEND, Creation, Step, TO_END};
 use crate::target::{Base, Target};
 use crate::{Descriptor, Error};
+
+/// Operations of a READ by path from its label on, and the directory of the next.
+const ONE: usize = 6;
+
+/// Operations of a further one in the same directory: RESTOREFH, OPEN, READ, CLOSE.
+const EACH: usize = 4;
 
 /// Puts one step into a compound.
 pub(super) struct Emit<'a> {
@@ -32,14 +40,17 @@ pub(super) struct Emit<'a> {
 impl Emit<'_> {
     pub fn step(mut self, work: &Work, next: &[Work]) -> Result<Piece, Error> {
         let first = self.plan.operations.len();
-        let mut descriptor = None;
+        let (mut descriptor, mut unless, mut stamp) = (None, None, None);
         let key = match &work.step {
             Step::Open(open) => {
                 open.check()?;
                 let number = self.context.files.reserve();
                 descriptor = Some(number);
                 let owner = open_owner(number);
-                let access = access_bits(open.read, open.write);
+                let mut access = access_bits(open.read, open.write);
+                if self.context.keeps && !open.write {
+                    access |= share_access::WANT_READ_DELEG;
+                }
                 self.open(&open.target, access, open.create, open.truncate, owner, next)?;
                 self.plan.push(NfsArgOp::GetFh)
             }
@@ -50,13 +61,27 @@ impl Emit<'_> {
                 }
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
                 self.plan.closed.push(*number);
+                // An atomic compound gives nothing up that cannot be taken back.
+                if let Some(id) = delegated(&file.open).filter(|_| !self.context.atomic) {
+                    self.context.promises.closing(&file.open);
+                    let back = NfsArgOp::DelegReturn(DelegReturnArgs { state_id: id.newest() });
+                    unless = Some(self.plan.push(back));
+                    self.plan.states.extend(unless.map(|back| (back, file.open.clone())));
+                }
                 key
             }
             Step::Commit(number) => {
                 self.put_file(*number)?;
                 self.plan.push(commit(0, 0))
             }
+            Step::Read(_) if let Some(kept) = &work.kept => {
+                stamp = self.stamp(&work.step);
+                let key = self.prove(work, kept, next)?;
+                unless = next.is_empty().then(|| self.plan.operations.iter().rposition(is_nverify)).flatten();
+                key
+            }
             Step::Read(it) => {
+                stamp = self.stamp(&work.step);
                 let count = u32::try_from(it.length).map_err(|_| too_long(&it.target))?;
                 self.data(work, next, None, false, |state_id| vec![read(state_id, it.offset, count)])?
             }
@@ -74,6 +99,7 @@ impl Emit<'_> {
                 self.data(work, next, it.create, it.truncate, writes)?
             }
             Step::GetAttributes { target, wanted, follow } => {
+                stamp = self.stamp(&work.step);
                 self.walk(target, next)?;
                 let mut request = attributes::request(*wanted);
                 if *follow {
@@ -181,7 +207,7 @@ impl Emit<'_> {
             Step::Rename { from, to } => self.rename(from, to)?,
         };
         let operations = first..self.plan.operations.len();
-        Ok(Piece { operations, key, descriptor })
+        Ok(Piece { operations, key, descriptor, unless, stamp })
     }
 
     fn rename(&mut self, from: &Target, to: &Target) -> Result<usize, Error> {
@@ -217,6 +243,7 @@ impl Emit<'_> {
                 self.with_state(&file, |state_id| set_attributes(state_id, &size_of(0)))?;
             }
             self.verify_size(work);
+            self.ask_for_label(work, next);
             for operation in operations(file.open.state_id()?) {
                 let operation = self.plan.push(operation);
                 self.plan.states.push((operation, file.open.clone()));
@@ -227,22 +254,70 @@ impl Emit<'_> {
         if !continued {
             let access = access_of_run(&work.step, next);
             let followers: Vec<Work> =
-                next.iter().skip_while(|work| continues(&target, &work.step)).take(2).cloned().collect();
+                next.iter().skip_while(|work| continues(&target, work)).take(2).cloned().collect();
             let owner = self.context.owner.clone();
             self.open(&target, access, create, truncate, owner, &followers)?;
         }
         self.verify_size(work);
+        self.ask_for_label(work, next);
         for operation in operations(StateId::CURRENT) {
             self.plan.push(operation);
         }
         let key = self.plan.operations.len() - 1;
-        if next.first().is_some_and(|work| continues(&target, &work.step)) {
+        if next.first().is_some_and(|work| continues(&target, work)) {
             self.plan.open = Some(target);
         } else {
             self.plan.open = None;
             self.plan.close_current();
         }
         Ok(key)
+    }
+
+    /// Asks whether what is kept is still so. Alone, or at the end, with a READ if it is not: an NVERIFY that finds the same ends the
+    /// compound before that. Among others the READ has to wait until all are answered.
+    fn prove(&mut self, work: &Work, kept: &Kept, next: &[Work]) -> Result<usize, Error> {
+        let target = work.step.target();
+        self.walk(&target, next)?;
+        let Step::Read(it) = &work.step else { return Ok(self.plan.push(get_attributes(proof()))) };
+        if !next.is_empty() {
+            return Ok(self.plan.push(get_attributes(proof())));
+        }
+        self.plan.push(NfsArgOp::Nverify(VerifyArgs { attributes: kept.claim().to_fattr() }));
+        let count = it.length.min(self.context.transfer as u64) as u32;
+        if let Some(number) = target.descriptor() {
+            let file = self.file(number)?;
+            self.plan.push(get_attributes(label()));
+            return self.with_state(&file, |state_id| read(state_id, it.offset, count));
+        }
+        let file = self.place(&target)?;
+        let open = self.plan.push(NfsArgOp::Open(OpenArgs {
+            seqid: 0,
+            share_access: share_access::READ | share_access::WANT_NO_DELEG,
+            share_deny: nfs4::bits::share_deny::NONE,
+            owner: self.context.owner.clone(),
+            how: OpenHow::NoCreate,
+            claim: OpenClaim::FileHandle,
+        }));
+        self.plan.openings.push(Opening { open, close: None, file });
+        self.plan.push(get_attributes(label()));
+        let key = self.plan.push(read(StateId::CURRENT, it.offset, count));
+        self.plan.close_current();
+        Ok(key)
+    }
+
+    /// Before the file is asked about.
+    fn stamp(&self, step: &Step) -> Option<Stamp> {
+        let file = self.context.files.get(step.target().descriptor()?).ok()?;
+        self.context.promises.stamp(file.open.handle())
+    }
+
+    /// Before what is read, if it is to be kept: of many small files only as far as it makes no further compound of them.
+    fn ask_for_label(&mut self, work: &Work, next: &[Work]) {
+        let room = self.plan.operations.len() + ONE + EACH * next.len().min(STEPS);
+        let keeps = self.context.keeps && room <= self.context.bounds.operations;
+        if keeps && matches!(work.step, Step::Read(_)) {
+            self.plan.push(get_attributes(label()));
+        }
     }
 
     /// The next operation is not done if the current filehandle is a symbolic link: this one fails with
@@ -328,7 +403,10 @@ impl Emit<'_> {
                 })
             }
         };
-        let share_access = access | share_access::WANT_NO_DELEG;
+        let share_access = match access & share_access::WANT_DELEG_MASK {
+            0 => access | share_access::WANT_NO_DELEG,
+            _ => access,
+        };
         let arguments =
             OpenArgs { seqid: 0, share_access, share_deny: nfs4::bits::share_deny::NONE, owner, how, claim };
         let open = self.plan.push(NfsArgOp::Open(arguments));
@@ -432,8 +510,9 @@ pub(in crate::nfs) fn place(target: &Target, root: &Start, files: &OpenFiles) ->
 }
 
 /// Whether the step goes on with this file, so that it need not be closed and opened again between.
-fn continues(target: &Target, step: &Step) -> bool {
-    match step {
+fn continues(target: &Target, work: &Work) -> bool {
+    match &work.step {
+        _ if work.kept.is_some() => false,
         Step::Read(read) => read.target == *target,
         Step::Write(write) => {
             let exclusive = write.create.is_some_and(|create| create.exclusive);
@@ -444,7 +523,7 @@ fn continues(target: &Target, step: &Step) -> bool {
 }
 
 /// Whether the open of a step may be one for more than it needs itself, because of the next.
-pub(in crate::nfs) fn asks_for_more(step: &Step, next: &Step) -> bool {
+pub(in crate::nfs) fn asks_for_more(step: &Step, next: &Work) -> bool {
     matches!(step, Step::Read(_) | Step::Write(_)) && continues(&step.target(), next)
 }
 
@@ -452,8 +531,12 @@ pub(in crate::nfs) fn asks_for_more(step: &Step, next: &Step) -> bool {
 fn access_of_run(step: &Step, next: &[Work]) -> u32 {
     let target = step.target();
     let of = |step: &Step| access_bits(matches!(step, Step::Read(_)), matches!(step, Step::Write(_)));
-    let run = next.iter().take(STEPS).take_while(|work| continues(&target, &work.step));
+    let run = next.iter().take(STEPS).take_while(|work| continues(&target, work));
     run.fold(of(step), |access, work| access | of(&work.step))
+}
+
+fn is_nverify(operation: &NfsArgOp) -> bool {
+    matches!(operation, NfsArgOp::Nverify(_))
 }
 
 /// Who has a file open that stays open.

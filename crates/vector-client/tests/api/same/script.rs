@@ -28,6 +28,8 @@ pub struct Script {
     pub transfer: usize,
     /// Whether the client uses what only this server has.
     pub extensions: bool,
+    /// How much the client keeps of what it reads.
+    pub cache_bytes: u64,
 }
 
 /// Directories, files and links to begin with.
@@ -86,8 +88,9 @@ pub fn script() -> impl Strategy<Value = Script> {
     ];
     let parts = prop::collection::vec(part, 1..STEPS / 3);
     // Few operations, and little data, are many compounds.
-    let measures = (select(vec![16, 24, 1024]), select(vec![8, 1 << 20]), prop::bool::ANY);
-    (parts, measures).prop_map(|(mut parts, (operations, transfer, extensions))| {
+    let cache = select(vec![0, 4 << 10, 64 << 20]);
+    let measures = (select(vec![16, 24, 1024]), select(vec![8, 1 << 20]), prop::bool::ANY, cache);
+    (parts, measures).prop_map(|(mut parts, (operations, transfer, extensions, cache_bytes))| {
         let mut steps = 0;
         parts.retain(|part| {
             steps += match part {
@@ -96,7 +99,7 @@ pub fn script() -> impl Strategy<Value = Script> {
             };
             steps <= STEPS
         });
-        Script { parts, operations, transfer, extensions }
+        Script { parts, operations, transfer, extensions, cache_bytes }
     })
 }
 

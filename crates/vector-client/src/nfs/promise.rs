@@ -1,0 +1,312 @@
+//! Files that may be believed without asking, because the server has delegated them (RFC 8881 §10.4).
+//!
+//! As long as a delegation for reading lasts, no other client changes the file. This client may: the server does not ask a client
+//! for leave to do what it does itself. So what is known of a file counts until the client changes something that could be it.
+
+mod recall;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use nfs4::{FileHandle, OpenDelegation, StateId};
+use nfs4_client::OpenState;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc;
+
+use super::cache::detached;
+use super::open_files::OpenFiles;
+use crate::step::Step;
+use crate::{AttributeSet, Attributes};
+
+use recall::Back;
+pub(super) use recall::{Recalls, Returning};
+
+/// Delegations on their way back at most; the server is asked to come again for more.
+const ON_THE_WAY: usize = 256;
+
+/// Delegations that were given back before it was known that they were given.
+const EARLY: usize = 1024;
+
+/// All that the server has delegated.
+pub(super) struct Promises {
+    made: RwLock<HashMap<FileHandle, Arc<Promise>>>,
+    /// How often this client has changed files of which it knew the name only.
+    changes: AtomicU64,
+    early: Mutex<VecDeque<[u8; 12]>>,
+    back: mpsc::Sender<Back>,
+}
+
+/// That nobody else changes a file.
+pub(super) struct Promise {
+    open: Arc<OpenState>,
+    /// The client's [doubts](nfs4_client::Client::doubts) before the file was opened: with one more it is no promise any more.
+    doubts: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_over: bool,
+    /// How often this client has changed the file.
+    changes: u64,
+    /// The `change` attribute, and since when it is known.
+    change: Option<(u64, Since)>,
+    attributes: Option<(AttributeSet, Attributes, Since)>,
+}
+
+/// How often the client had changed something when it asked: files by name, and this one.
+type Since = (u64, u64);
+
+/// Taken before the server is asked about a file: what it says counts if nothing was changed meanwhile.
+#[derive(Clone)]
+pub(super) struct Stamp {
+    promise: Arc<Promise>,
+    since: Since,
+}
+
+/// What a step may change the content or the attributes of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// This file.
+    File(FileHandle),
+    /// Whichever.
+    Any,
+}
+
+impl Promises {
+    /// And what brings back what the server wants back.
+    pub fn new() -> (Arc<Promises>, mpsc::Receiver<Back>) {
+        let (back, wanted) = mpsc::channel(ON_THE_WAY);
+        let (made, changes, early) = (RwLock::default(), AtomicU64::new(0), Mutex::default());
+        (Arc::new(Promises { made, changes, early, back }), wanted)
+    }
+
+    /// The file was opened; perhaps it was delegated as well. `doubts`: from before.
+    pub fn opened(&self, open: &Arc<OpenState>, doubts: u64) {
+        let Some(id) = delegated(open) else { return };
+        let mut made = self.made.write();
+        // A recall may be faster than the answer that has the delegation.
+        if !self.early.lock().contains(&id.other) {
+            let promise = Promise { open: open.clone(), doubts, state: Mutex::default() };
+            made.insert(detached(open.handle()), Arc::new(promise));
+        }
+    }
+
+    /// The file is closed, and its delegation goes back later.
+    pub async fn give_back(&self, open: &Arc<OpenState>) {
+        // If nobody is there to do it, the client is closed, and nothing is held any more.
+        let _ = self.back.send(Back::Known(open.clone())).await;
+    }
+
+    /// The delegation goes back with the open.
+    pub fn closing(&self, open: &Arc<OpenState>) {
+        let mut made = self.made.write();
+        let own = delegated(open);
+        // A server may say again what it has delegated, when the file is opened once more.
+        let goes_back = |promise: &Arc<Promise>| {
+            Arc::ptr_eq(&promise.open, open)
+                || own.is_some_and(|own| delegated(&promise.open).is_some_and(|id| id.other == own.other))
+        };
+        if made.get(open.handle()).is_some_and(goes_back)
+            && let Some(promise) = made.remove(open.handle())
+        {
+            promise.end();
+        }
+    }
+
+    /// Before the server is asked about a file.
+    pub fn stamp(&self, handle: &FileHandle) -> Option<Stamp> {
+        let promise = self.made.read().get(handle)?.clone();
+        let since = (self.changes.load(SeqCst), promise.state.lock().changes);
+        Some(Stamp { promise, since })
+    }
+
+    /// The `change` that the file certainly has, if the client is in good standing, after so many doubts.
+    pub fn change_of(&self, handle: &FileHandle, doubts: u64) -> Option<u64> {
+        self.certain(handle, doubts, |state| state.change)
+    }
+
+    /// Attributes that the file certainly has, if all of these are known.
+    pub fn attributes_of(
+        &self,
+        handle: &FileHandle,
+        wanted: AttributeSet,
+        doubts: u64,
+    ) -> Option<Attributes> {
+        self.certain(handle, doubts, |state| {
+            let (known, attributes, since) = state.attributes.as_ref()?;
+            known.contains(wanted).then(|| (attributes.only(wanted), *since))
+        })
+    }
+
+    fn certain<T>(
+        &self,
+        handle: &FileHandle,
+        doubts: u64,
+        known: impl FnOnce(&State) -> Option<(T, Since)>,
+    ) -> Option<T> {
+        let promise = self.made.read().get(handle)?.clone();
+        if promise.doubts != doubts {
+            return None;
+        }
+        let state = promise.state.lock();
+        let (value, since) = known(&state)?;
+        let holds = !state.is_over && since == (self.changes.load(SeqCst), state.changes);
+        (holds && delegated(&promise.open).is_some()).then_some(value)
+    }
+
+    /// Before something is changed; ends when it is done, or when nobody knows whether it is.
+    pub fn changing<'a>(&'a self, touched: &'a [Touched]) -> Changing<'a> {
+        Changing { promises: self, touched, is_answered: touched.is_empty() }
+    }
+
+    fn changed(&self, touched: &Touched) {
+        match touched {
+            Touched::Any => drop(self.changes.fetch_add(1, SeqCst)),
+            Touched::File(handle) => {
+                if let Some(promise) = self.made.read().get(handle) {
+                    promise.state.lock().changes += 1;
+                }
+            }
+        }
+    }
+
+    fn end_all(&self) {
+        for (_, promise) in self.made.write().drain() {
+            promise.end();
+        }
+    }
+}
+
+impl Promise {
+    fn end(&self) {
+        self.state.lock().is_over = true;
+    }
+}
+
+impl Stamp {
+    /// The server has said that this is the file's `change`.
+    pub fn know_change(&self, change: u64) {
+        self.promise.state.lock().change = Some((change, self.since));
+    }
+
+    /// The server has said that these are the file's attributes.
+    pub fn know_attributes(&self, wanted: AttributeSet, mut attributes: Attributes) {
+        attributes.handle = attributes.handle.as_ref().map(detached);
+        // Reading moves it, and is no change.
+        if !wanted.contains(AttributeSet::ACCESSED) {
+            self.promise.state.lock().attributes = Some((wanted, attributes, self.since));
+        }
+    }
+}
+
+/// A change under way.
+pub(super) struct Changing<'a> {
+    promises: &'a Promises,
+    touched: &'a [Touched],
+    is_answered: bool,
+}
+
+impl Changing<'_> {
+    pub fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.touched.iter().for_each(|touched| self.promises.changed(touched));
+        if !self.is_answered {
+            // It may be done at any time from now on.
+            self.promises.end_all();
+        }
+    }
+}
+
+/// What a step may change, as far as is known before it is done.
+pub(super) fn touched(step: &Step, files: &OpenFiles) -> Option<Touched> {
+    let target = match step {
+        Step::Close(_) | Step::Commit(_) | Step::Read(_) | Step::GetAttributes { .. } | Step::ReadLink(_) => {
+            return None;
+        }
+        Step::Open(open) if open.create.is_none() && !open.truncate => return None,
+        Step::MakeDirectory { .. } | Step::MakeSymbolicLink { .. } => return None,
+        Step::Open(_) | Step::HardLink { .. } | Step::Remove(_) | Step::Rename { .. } => {
+            return Some(Touched::Any);
+        }
+        Step::Write(_) | Step::SetAttributes { .. } | Step::Copy(_) => step.target(),
+    };
+    let file = target.descriptor().and_then(|descriptor| files.get(descriptor).ok());
+    Some(file.map_or(Touched::Any, |file| Touched::File(file.open.handle().clone())))
+}
+
+/// The delegation for reading that the file has.
+pub(super) fn delegated(open: &OpenState) -> Option<StateId> {
+    match open.delegation() {
+        OpenDelegation::Read(read) => Some(read.state_id),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use environment::Environment;
+    use file_system::memory::MemoryFileSystem;
+    use ids::VolumeId;
+    use nfs4::bits::share_access;
+    use nfs4::{Ace, Bitmap, ChangeInfo, OpenOk, ReadDelegation};
+    use nfs4_client::operations::owner;
+    use nfs4_client::{Client, Options};
+    use nfs4_server::{Export, Server, ServerConfig};
+    use tokio::net::TcpListener;
+    use tokio_util::sync::{CancellationToken, DropGuard};
+
+    use super::*;
+
+    async fn client() -> (Client, DropGuard) {
+        let environment = Environment::real();
+        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
+        let config = ServerConfig::in_memory(vec![Export::new("home", volume)], environment.clone());
+        let server = Server::new(config).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let stopped = stop.clone();
+        tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
+        (Client::connect(&[address], Options::new(environment), None).await.unwrap(), stop.drop_guard())
+    }
+
+    /// As if the server had said so.
+    fn opened(client: &Client, number: u8) -> Arc<OpenState> {
+        let state_id = |number| StateId { seqid: 1, other: [number; 12] };
+        let permissions = Ace { ace_type: 0, flags: 0, access_mask: 0, who: "OWNER@".into() };
+        let opened = OpenOk {
+            state_id: state_id(number),
+            change_info: ChangeInfo { atomic: true, before: 0, after: 0 },
+            flags: 0,
+            attributes_set: Bitmap::default(),
+            delegation: OpenDelegation::Read(ReadDelegation {
+                state_id: state_id(7),
+                recall: false,
+                permissions,
+            }),
+        };
+        let who = owner(format!("o{number}"));
+        client.adopt(FileHandle::new("f").unwrap(), (share_access::READ, 0), who, &opened)
+    }
+
+    #[tokio::test]
+    async fn what_is_delegated_once_and_said_twice_ends_with_whichever_open_is_closed_first() {
+        let (client, _stop) = client().await;
+        for first in [0, 1] {
+            let (promises, _back) = Promises::new();
+            let opens = [opened(&client, 1), opened(&client, 2)];
+            opens.iter().for_each(|open| promises.opened(open, 0));
+            let handle = opens[0].handle();
+            promises.stamp(handle).unwrap().know_change(5);
+            assert_eq!(promises.change_of(handle, 0), Some(5));
+            promises.closing(&opens[first]);
+            assert_eq!(promises.change_of(handle, 0), None, "the delegation goes back with it");
+        }
+    }
+}
