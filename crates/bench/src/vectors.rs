@@ -12,6 +12,7 @@ mod page;
 mod personality;
 mod place;
 mod report;
+mod scene;
 mod tree;
 mod workload;
 
@@ -24,12 +25,11 @@ use vector_client::{Client, Options};
 use crate::peer::{Ganesha, Kurma, Names, Peer};
 use crate::sample::estimate;
 use crate::setting::Setting;
-use contender::{CONTENDERS, Contender};
 use delay::Line;
 use place::Place;
-use report::{Row, Run};
+use report::Run;
+use scene::Scene;
 use tree::Tree;
-use workload::Workload;
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -89,88 +89,6 @@ pub async fn run(arguments: Vectors) -> Result<()> {
     }
     ensure!(!rows.is_empty() || !degrees.is_empty(), "nothing was measured");
     report::write(&arguments, &rows, &degrees)
-}
-
-/// One server over one line.
-struct Scene<'a> {
-    arguments: &'a Vectors,
-    /// Without a delay: for what is not measured.
-    near: &'a Client,
-    line: Line,
-    delay: f64,
-    tree: &'a Tree,
-}
-
-impl Scene<'_> {
-    /// Every workload, by all contenders in turn.
-    async fn run(
-        &self,
-        peer: &mut dyn Peer,
-        export: &str,
-        base: &str,
-        scratch: &std::path::Path,
-    ) -> Result<Vec<Row>> {
-        let setting = &self.arguments.setting;
-        let mut contenders = Contender::all(&self.line, setting, &self.arguments.nfs4fs, export)?;
-        let mut rows = Vec::new();
-        for workload in workload::all(setting.shrink) {
-            if self.arguments.only.as_ref().is_some_and(|only| !workload.name().contains(only.as_str())) {
-                continue;
-            }
-            let mut row = Row::new(peer.name(), workload, self.delay);
-            for repetition in 0..setting.repeat {
-                // None is always the first.
-                for turn in 0..contenders.len() {
-                    let at = (repetition + turn) % contenders.len();
-                    let place = Place {
-                        base,
-                        own: format!("{base}/{}", CONTENDERS[at].1),
-                        repetition,
-                        tree: self.tree,
-                        archive: scratch.join("tree.tar"),
-                        packed: scratch.join("packed.tar"),
-                    };
-                    place.prepare(self.near, workload).await?;
-                    peer.settle()?;
-                    match self.measure(&mut contenders[at], workload, &place).await {
-                        Ok(Some(run)) => row.runs[at].push(run),
-                        Ok(None) => {}
-                        // A foreign one may fail as it likes.
-                        Err(error) if contenders[at].is_foreign() => {
-                            eprintln!("{}, {}: {error:#}", peer.name(), workload.name());
-                            row.failed = true;
-                        }
-                        Err(error) => {
-                            let what = format!("{}, {}", workload.name(), CONTENDERS[at].0);
-                            return Err(error.context(what));
-                        }
-                    }
-                }
-            }
-            row.announce();
-            rows.push(row);
-        }
-        Ok(rows)
-    }
-
-    async fn measure(
-        &self,
-        contender: &mut Contender,
-        workload: Workload,
-        place: &Place<'_>,
-    ) -> Result<Option<Run>> {
-        let run = contender.run(workload, place).await?;
-        if run.is_some() {
-            place.check(self.near, workload).await?;
-        }
-        if let (Some(run), Workload::Page, Contender::Ours { .. }) = (&run, workload, contender) {
-            let most = page::ROUND_TRIPS as f64;
-            if run.round_trips > most {
-                eprintln!("the page takes {} round trips, not {most}", run.round_trips);
-            }
-        }
-        Ok(run)
-    }
 }
 
 /// Mean of what was measured.

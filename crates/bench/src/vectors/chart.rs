@@ -42,7 +42,8 @@ pub fn degrees(path: &Path, title: &str, rows: &[&degree::Row]) -> Result<()> {
 
 fn draw(path: &Path, title: &str, labels: &[String], values: &str, lines: &[Line]) -> Result<()> {
     let area = SVGBackend::new(path, (900, 420)).into_drawing_area();
-    draw_on(&area, title, labels, values, lines).map_err(|cause| anyhow!("plotting {}: {cause}", path.display()))
+    draw_on(&area, title, labels, values, lines)
+        .map_err(|cause| anyhow!("plotting {}: {cause}", path.display()))
 }
 
 fn draw_on(

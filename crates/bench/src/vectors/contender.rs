@@ -48,7 +48,7 @@ impl Contender {
         matches!(self, Contender::Foreign(_))
     }
 
-    /// What a workload takes, after a new connection (nfs4fs keeps its one), with nothing in memory; nothing if it cannot be done.
+    /// What a workload takes, by a new connection, with nothing in memory; nothing if it cannot be done.
     pub async fn run(&mut self, workload: Workload, place: &Place<'_>) -> Result<Option<Run>> {
         let first = match workload {
             Workload::ReadAgain { size, .. } => Some(Workload::ReadAgain { size, times: 1 }),
@@ -78,6 +78,7 @@ impl Contender {
                 Ok(Some(Run { seconds, round_trips }))
             }
             Contender::Foreign(foreign) => {
+                foreign.connect()?;
                 if let Some(first) = first {
                     foreign.run(first, place)?;
                 }

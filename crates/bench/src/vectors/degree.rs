@@ -71,13 +71,7 @@ pub async fn run(
     Ok(rows)
 }
 
-async fn one_at_a_time(
-    line: &Line,
-    near: &Client,
-    call: Call,
-    folder: &str,
-    repeat: usize,
-) -> Result<Run> {
+async fn one_at_a_time(line: &Line, near: &Client, call: Call, folder: &str, repeat: usize) -> Result<Run> {
     let (mut seconds, mut trips) = (Vec::new(), 0);
     for repetition in 0..repeat {
         let folder = format!("{folder}/alone-{repetition}");

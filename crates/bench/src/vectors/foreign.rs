@@ -37,7 +37,22 @@ impl Foreign {
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("no pipes to {}", python.display());
         };
-        Ok(Foreign { child, requests, answers: BufReader::new(answers), line: line.clone(), root: root.into() })
+        Ok(Foreign {
+            child,
+            requests,
+            answers: BufReader::new(answers),
+            line: line.clone(),
+            root: root.into(),
+        })
+    }
+
+    /// Has it connect anew.
+    pub fn connect(&mut self) -> Result<()> {
+        let answer = tokio::task::block_in_place(|| self.ask(&json!({ "do": "connect" })))?;
+        match answer["error"].as_str() {
+            Some(error) => bail!("nfs4fs: {error}"),
+            None => Ok(()),
+        }
     }
 
     /// What it took; nothing if it has no such thing.
@@ -56,7 +71,9 @@ impl Foreign {
     }
 
     fn ask(&mut self, request: &Value) -> Result<Value> {
-        writeln!(self.requests, "{request}").and_then(|()| self.requests.flush()).context("nfs4fs is gone")?;
+        writeln!(self.requests, "{request}")
+            .and_then(|()| self.requests.flush())
+            .context("nfs4fs is gone")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;
         serde_json::from_str(&answer).context("nfs4fs is gone")
@@ -101,9 +118,8 @@ impl Foreign {
             }
             Workload::Load(personality) => {
                 let folder = self.path(&place.load(personality));
-                let threads: Vec<Value> = (0..personality.threads)
-                    .map(|thread| rounds(personality, thread, &folder))
-                    .collect();
+                let threads: Vec<Value> =
+                    (0..personality.threads).map(|thread| rounds(personality, thread, &folder)).collect();
                 json!({ "do": "load", "threads": threads, "largest": personality.largest() })
             }
         })

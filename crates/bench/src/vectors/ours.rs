@@ -100,7 +100,8 @@ impl Ours {
             Workload::Page => page::get(client, &place.page()).await?,
             Workload::Load(personality) => {
                 let folder = place.load(personality);
-                let threads = (0..personality.threads).map(|thread| load(client, personality, thread, &folder));
+                let threads =
+                    (0..personality.threads).map(|thread| load(client, personality, thread, &folder));
                 try_join_all(threads).await?;
             }
         }
@@ -136,11 +137,9 @@ async fn load(client: &Client, personality: Personality, thread: usize, folder: 
             }
             Act::Delete { name } => Step::Remove(path(name).into()),
             Act::Read { name } => Step::Read(Read::new(path(name), 0, personality.largest() as u64)),
-            Act::Stat { name } => Step::GetAttributes {
-                target: path(name).into(),
-                wanted: AttributeSet::STAT,
-                follow: true,
-            },
+            Act::Stat { name } => {
+                Step::GetAttributes { target: path(name).into(), wanted: AttributeSet::STAT, follow: true }
+            }
         };
         let done = client.execute(acts.iter().map(step).collect()).await?;
         for done in done {

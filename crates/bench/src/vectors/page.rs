@@ -5,8 +5,12 @@ use bytes::Bytes;
 use vector_client::{AttributeSet, Client, Read, Target, Write};
 
 /// Folder and ending, how many, bytes of each. The page itself is one more.
-const KINDS: [(&str, &str, usize, usize); 4] =
-    [("frames", "html", 9, 5_500), ("scripts", "js", 23, 20_000), ("styles", "css", 7, 7_500), ("images", "png", 56, 28_000)];
+const KINDS: [(&str, &str, usize, usize); 4] = [
+    ("frames", "html", 9, 5_500),
+    ("scripts", "js", 23, 20_000),
+    ("styles", "css", 7, 7_500),
+    ("images", "png", 56, 28_000),
+];
 
 /// Bytes of the page itself.
 const INDEX: usize = 5_500;
@@ -16,7 +20,8 @@ pub const ROUND_TRIPS: u64 = 4;
 
 /// What the page refers to: name and bytes.
 pub fn objects() -> impl Iterator<Item = (String, usize)> {
-    let named = |(folder, ending, count, size)| (0..count).map(move |n| (format!("{folder}/{n}.{ending}"), size));
+    let named =
+        |(folder, ending, count, size)| (0..count).map(move |n| (format!("{folder}/{n}.{ending}"), size));
     KINDS.into_iter().flat_map(named)
 }
 

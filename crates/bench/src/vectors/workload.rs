@@ -46,9 +46,7 @@ pub fn all(shrink: usize) -> Vec<Workload> {
             all.push(Workload::Stat { files });
         }
     }
-    all.extend(
-        AGAIN.map(|(size, times)| Workload::ReadAgain { size, times: (times / shrink).max(4) }),
-    );
+    all.extend(AGAIN.map(|(size, times)| Workload::ReadAgain { size, times: (times / shrink).max(4) }));
     all.extend([Workload::List, Workload::Copy, Workload::Link, Workload::Pack, Workload::Unpack]);
     all.extend([Workload::Remove, Workload::Page]);
     all.extend(PERSONALITIES.map(|personality| Workload::Load(personality.shrunk(shrink))));
@@ -60,7 +58,9 @@ impl Workload {
         match self {
             Workload::Write { files, size } => format!("write {files} files of {}", bytes(size)),
             Workload::Read { files, size } => format!("read {files} files of {}", bytes(size)),
-            Workload::ReadAgain { size, times } => format!("read a file of {} again, {times} times", bytes(size)),
+            Workload::ReadAgain { size, times } => {
+                format!("read a file of {} again, {times} times", bytes(size))
+            }
             Workload::Stat { files } => format!("stat {files} files"),
             Workload::List => "ls -lR".into(),
             Workload::Copy => "cp -r".into(),

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use bytes::Bytes;
-use nfs4::bits::share_access;
 use nfs4::OpenHow;
+use nfs4::bits::share_access;
 
 use super::Kernel;
 use crate::vectors::tree::{Object, Tree};
