@@ -42,9 +42,9 @@ pub struct Vectors {
     /// Delays for calls with 1 to 256 elements
     #[arg(long, value_delimiter = ',', default_value = "0.2,5")]
     degree_delays: Vec<f64>,
-    /// Only workloads whose name contains this; no calls with 1 to 256 elements
-    #[arg(long)]
-    only: Option<String>,
+    /// Only workloads and calls whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
     /// Servers to leave out
     #[arg(long, value_delimiter = ',', default_value = "ganesha")]
     without: Vec<String>,
@@ -77,11 +77,11 @@ pub async fn run(arguments: Vectors) -> Result<()> {
             rows.extend(scene.run(peer.as_mut(), &export, &base, folder.path()).await?);
             near.rm_recursive(vec![base.into()], |_| {}).await?;
         }
-        for delay in arguments.degree_delays.iter().filter(|_| arguments.only.is_none()) {
+        for delay in &arguments.degree_delays {
             let line = Line::to(peer.address(), Duration::from_secs_f64(delay / 1000.0))?;
             let base = format!("{export}/degree-{delay}");
-            let repeat = arguments.setting.repeat;
-            degrees.extend(degree::run(peer.name(), &line, *delay, &near, &base, repeat).await?);
+            let (repeat, only) = (arguments.setting.repeat, arguments.only.as_str());
+            degrees.extend(degree::run(peer.name(), &line, *delay, &near, &base, repeat, only).await?);
             near.rm_recursive(vec![base.into()], |_| {}).await?;
         }
         near.close().await?;

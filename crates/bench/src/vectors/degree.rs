@@ -29,11 +29,11 @@ pub struct Row {
     pub call: &'static str,
     /// Of one element, one operation after the other.
     pub alone: Run,
-    /// Seconds of an element, round trips of a call, for each of [`DEGREES`]; empty if the server cannot do it.
+    /// Seconds of an element, round trips of a call, for each of [`DEGREES`], up to one that fails.
     pub degrees: Vec<Run>,
 }
 
-/// All calls over one line, below `base`.
+/// All calls whose name contains `only` over one line, below `base`.
 pub async fn run(
     server: &'static str,
     line: &Line,
@@ -41,9 +41,10 @@ pub async fn run(
     near: &Client,
     base: &str,
     repeat: usize,
+    only: &str,
 ) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for call in CALLS {
+    for call in CALLS.into_iter().filter(|call| call.name().contains(only)) {
         let folder = format!("{base}/{}", call.name());
         let alone = one_at_a_time(line, near, call, &folder, repeat)
             .await
@@ -53,19 +54,15 @@ pub async fn run(
             match of_degree(line, near, call, &format!("{folder}/{degree}"), degree, repeat).await {
                 Ok(run) => degrees.push(run),
                 Err(error) => {
-                    eprintln!("{server}, {}: {error:#}", call.name());
-                    degrees.clear();
+                    eprintln!("{server}, {} of {degree}: {error:#}", call.name());
                     break;
                 }
             }
         }
-        let last = degrees.last().map_or(0.0, |run: &Run| run.seconds);
-        eprintln!(
-            "{server}, {delay} ms, {}: {:.6} s an element one at a time, {last:.6} s by {}",
-            call.name(),
-            alone.seconds,
-            DEGREES[DEGREES.len() - 1]
-        );
+        let last = degrees.last().map_or(0.0, |run: &Run| run.seconds * 1000.0);
+        let most = DEGREES[..degrees.len()].last().copied().unwrap_or(0);
+        let alone_ms = alone.seconds * 1000.0;
+        eprintln!("{server}, {delay} ms, {}: one {alone_ms:.3} ms, of {most} {last:.3} ms each", call.name());
         rows.push(Row { server, delay, call: call.name(), alone, degrees });
     }
     Ok(rows)

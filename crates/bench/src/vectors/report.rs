@@ -198,11 +198,9 @@ fn degree_table(text: &mut String, server: &str, delay: f64, rows: &[&degree::Ro
     writeln!(text, "| call | one |{degrees}\n|---|---:|{}", "---:|".repeat(DEGREES.len()))?;
     for row in rows {
         let show = |run: &Run| format!(" {:.3} ({:.1}) |", run.seconds * 1000.0, run.round_trips);
-        let cells: String = match &row.degrees[..] {
-            [] => " – |".repeat(DEGREES.len()),
-            degrees => degrees.iter().map(show).collect(),
-        };
-        writeln!(text, "| {} |{}{cells}", row.call, show(&row.alone))?;
+        let cells: String = row.degrees.iter().map(show).collect();
+        let missing = " – |".repeat(DEGREES.len() - row.degrees.len());
+        writeln!(text, "| {} |{}{cells}{missing}", row.call, show(&row.alone))?;
     }
     writeln!(text)?;
     Ok(())

@@ -36,10 +36,8 @@ impl Scene<'_> {
         let setting = &self.arguments.setting;
         let mut contenders = Contender::all(&self.line, setting, &self.arguments.nfs4fs, export)?;
         let mut rows = Vec::new();
-        for workload in workload::all(setting.shrink) {
-            if self.arguments.only.as_ref().is_some_and(|only| !workload.name().contains(only.as_str())) {
-                continue;
-            }
+        let is_wanted = |workload: &Workload| workload.name().contains(&self.arguments.only);
+        for workload in workload::all(setting.shrink).into_iter().filter(is_wanted) {
             let mut row = Row::new(peer.name(), workload, self.delay);
             for repetition in 0..setting.repeat {
                 // None is always the first.
