@@ -75,20 +75,29 @@ pub async fn run(arguments: Vectors) -> Result<()> {
             Place::make_common(&near, &base, &tree).await?;
             let scene = Scene { arguments: &arguments, near: &near, line, delay: *delay, tree: &tree };
             rows.extend(scene.run(peer.as_mut(), &export, &base, folder.path()).await?);
-            near.rm_recursive(vec![base.into()], |_| {}).await?;
+            clean(&near, &base).await;
         }
         for delay in &arguments.degree_delays {
             let line = Line::to(peer.address(), Duration::from_secs_f64(delay / 1000.0))?;
             let base = format!("{export}/degree-{delay}");
             let (repeat, only) = (arguments.setting.repeat, arguments.only.as_str());
-            degrees.extend(degree::run(peer.name(), &line, *delay, &near, &base, repeat, only).await?);
-            near.rm_recursive(vec![base.into()], |_| {}).await?;
+            degrees.extend(degree::run(peer.name(), &line, *delay, &near, &base, repeat, only).await);
+            clean(&near, &base).await;
         }
         near.close().await?;
         peer.kill();
     }
     ensure!(!rows.is_empty() || !degrees.is_empty(), "nothing was measured");
     report::write(&arguments, &rows, &degrees)
+}
+
+/// Removes what is there no longer needed; it does no harm if it stays.
+async fn clean(client: &Client, base: &str) {
+    match client.rm_recursive(vec![base.into()], |_| {}).await {
+        Ok(0) => {}
+        Ok(failed) => eprintln!("{base}: {failed} files could not be removed"),
+        Err(error) => eprintln!("{base}: {error}"),
+    }
 }
 
 /// Mean of what was measured.

@@ -44,10 +44,6 @@ impl Contender {
         Ok(all)
     }
 
-    pub fn is_foreign(&self) -> bool {
-        matches!(self, Contender::Foreign(_))
-    }
-
     /// What a workload takes, by a new connection, with nothing in memory; nothing if it cannot be done.
     pub async fn run(&mut self, workload: Workload, place: &Place<'_>) -> Result<Option<Run>> {
         let first = match workload {

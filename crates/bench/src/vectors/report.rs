@@ -24,8 +24,8 @@ pub struct Row {
     pub workload: Workload,
     pub delay: f64,
     pub runs: [Vec<Run>; CONTENDERS.len()],
-    /// Whether nfs4fs could not do it.
-    pub failed: bool,
+    /// Who could not do it.
+    pub failed: [bool; CONTENDERS.len()],
 }
 
 /// Speed-ups of the paper, by the beginning of a workload's name and the delay each way that is nearest (kurma.md §3.12).
@@ -55,7 +55,7 @@ const PAPER: [(&str, f64, f64); 21] = [
 
 impl Row {
     pub fn new(server: &'static str, workload: Workload, delay: f64) -> Row {
-        Row { server, workload, delay, runs: Default::default(), failed: false }
+        Row { server, workload, delay, runs: Default::default(), failed: Default::default() }
     }
 
     fn seconds(&self, contender: usize) -> f64 {
@@ -64,7 +64,7 @@ impl Row {
 
     /// How many times faster than this contender vectors are.
     pub fn ratio(&self, contender: usize) -> Option<f64> {
-        let both = [contender, 1].iter().all(|at| !self.runs[*at].is_empty());
+        let both = [contender, 1].iter().all(|at| !self.runs[*at].is_empty() && !self.failed[*at]);
         both.then(|| self.seconds(contender) / self.seconds(1))
     }
 
@@ -134,7 +134,7 @@ fn workloads(text: &mut String, rows: &[Row]) -> Result<()> {
     let some = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.1}"));
     for row in rows {
         let cell = |at: usize| match &row.runs[at][..] {
-            [] if row.failed && at == 2 => "failed | –".into(),
+            _ if row.failed[at] => "failed | –".into(),
             [] => "– | –".into(),
             runs => {
                 let Estimate { mean: seconds, half_width } =
