@@ -51,9 +51,13 @@ impl Scene<'_> {
                         archive: scratch.join("tree.tar"),
                         packed: scratch.join("packed.tar"),
                     };
-                    place.prepare(self.near, workload).await?;
+                    let prepared = place.prepare(self.near, workload).await;
                     peer.settle()?;
-                    match self.measure(&mut contenders[at], workload, &place).await {
+                    let run = match prepared {
+                        Ok(()) => self.measure(&mut contenders[at], workload, &place).await,
+                        Err(error) => Err(error.context("preparing it")),
+                    };
+                    match run {
                         Ok(Some(run)) => row.runs[at].push(run),
                         Ok(None) => {}
                         // The others go on; the report says it.
