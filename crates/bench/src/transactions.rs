@@ -1,18 +1,20 @@
 //! Transactions against the same vectors without the promise (T11). Reading is left out: the answer of an atomic compound that opens files
 //! has to be kept by the server, which bounds how much one may read.
 
+mod cell;
+
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::future::try_join_all;
-use futures::{StreamExt, TryStreamExt, stream};
-use vector_client::{AttributeSet, Client, Options, Target, Transaction, Write};
+use vector_client::{Client, Options};
 
 use crate::peer::{Kurma, Peer};
 use crate::sample::{Estimate, estimate};
 use crate::setting::Setting;
+use cell::{ACTS, Cell};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -28,84 +30,11 @@ pub struct Transactions {
 const FILES: [(usize, usize); 5] =
     [(1 << 10, 1024), (16 << 10, 512), (128 << 10, 128), (1 << 20, 32), (16 << 20, 4)];
 
-/// Files of one compound, and bytes: what the client puts into a compound without transactions, too.
-const COMPOUND: (usize, usize) = (250, 1 << 20);
-
-/// Compounds of one large file under way at once, as without transactions.
-const PARALLEL: usize = 16;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Write,
-    Stat,
-    Remove,
-}
-
-const ACTS: [Act; 3] = [Act::Write, Act::Stat, Act::Remove];
-
-/// One client's part of a cell.
-#[derive(Clone, Copy)]
-struct Cell {
-    act: Act,
-    size: usize,
-}
-
-impl Cell {
-    async fn plain(self, client: &Client, names: &[String], data: &Bytes) -> Result<()> {
-        for names in names.chunks((COMPOUND.1 * PARALLEL / self.size).clamp(1, 4 * COMPOUND.0)) {
-            let targets = || names.iter().map(|name| Target::from(name.as_str())).collect();
-            match self.act {
-                Act::Write => {
-                    let writes = names.iter().map(|name| Write::whole(name.as_str(), 0o644, data.clone()));
-                    client.vwrite(writes.collect()).await.map(drop)?;
-                }
-                Act::Stat => client.vgetattrs(targets(), AttributeSet::STAT).await.map(drop)?,
-                Act::Remove => client.vremove(targets()).await.map(drop)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// The same in compounds of the same size, each of them atomic.
-    async fn atomic(self, client: &Client, names: &[String], data: &Bytes) -> Result<()> {
-        let together = match self.act {
-            Act::Write if self.size > COMPOUND.1 => {
-                for name in names {
-                    write_large(client, name, data).await?;
-                }
-                return Ok(());
-            }
-            Act::Write => (COMPOUND.1 / self.size).clamp(1, COMPOUND.0),
-            Act::Stat | Act::Remove => COMPOUND.0,
-        };
-        let compounds = names.chunks(together).map(async |names| {
-            let build = |t: &mut Transaction| {
-                for name in names {
-                    match self.act {
-                        Act::Write => _ = t.write(Write::whole(name.as_str(), 0o644, data.clone())),
-                        Act::Stat => _ = t.get_attributes(name.as_str(), AttributeSet::STAT),
-                        Act::Remove => _ = t.remove(name.as_str()),
-                    }
-                }
-            };
-            client.transaction(build).await.map(drop)
-        });
-        // Without transactions, what only asks goes side by side.
-        let parallel = if self.act == Act::Stat { PARALLEL } else { 1 };
-        stream::iter(compounds).buffered(parallel).try_for_each(async |()| Ok(())).await?;
-        Ok(())
-    }
-}
-
-async fn write_large(client: &Client, name: &str, data: &Bytes) -> Result<()> {
-    let first = Write::whole(name, 0o644, data.slice(..COMPOUND.1));
-    client.transaction(|t| _ = t.write(first)).await?;
-    let pieces = (COMPOUND.1..data.len()).step_by(COMPOUND.1).map(async |offset| {
-        let piece = Write::new(name, offset as u64, data.slice(offset..offset + COMPOUND.1));
-        client.transaction(|t| _ = t.write(piece)).await.map(drop)
-    });
-    stream::iter(pieces).buffered(PARALLEL).try_for_each(async |()| Ok(())).await?;
-    Ok(())
+/// What one kind of compounds took.
+#[derive(Default)]
+struct Cost {
+    seconds: Vec<f64>,
+    round_trips: u64,
 }
 
 pub async fn run(arguments: Transactions) -> Result<()> {
@@ -115,8 +44,10 @@ pub async fn run(arguments: Transactions) -> Result<()> {
     server.start(folder.path()).context("starting the gateway")?;
     let mut text = format!(
         "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions, mean and \
-         half-width of the 95 % confidence interval. The ratio is that of the times; the plain ones are 1.\n\n\
-         | what | clients | plain | atomic | ratio |\n|---|---:|---:|---:|---:|\n",
+         half-width of the 95 % confidence interval. The ratio is that of the times; the plain ones are 1. Each compound has as many \
+         files as the plain client puts into one; the last of each client may have fewer.\n\n\
+         | what | clients | files of a compound | plain | round trips | atomic | round trips | ratio |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
         setting.repeat
     );
     for clients in &arguments.clients {
@@ -162,41 +93,52 @@ async fn cells(
         }
         names.push(both);
     }
-    let mut seconds = ACTS.map(|_| [Vec::new(), Vec::new()]);
+    let probe = format!("{export}/{}-{size}-0-probe", clients.len());
+    clients[0].ensure_directory(probe.as_str(), 0o755).await?;
+    let mut measured = Vec::new();
+    for act in ACTS {
+        let cell = Cell::of(act, size, &clients[0], &probe).await?;
+        measured.push((cell, [Cost::default(), Cost::default()]));
+    }
+    let round_trips = || clients.iter().map(|client| client.statistics().round_trips).sum::<u64>();
     for repetition in 0..repeat {
-        for (act, seconds) in ACTS.into_iter().zip(&mut seconds) {
-            let cell = Cell { act, size };
+        for (cell, costs) in &mut measured {
+            let cell = *cell;
             // Neither is always the first.
             for kind in [repetition % 2, 1 - repetition % 2] {
                 server.settle()?;
-                let start = Instant::now();
+                let (before, start) = (round_trips(), Instant::now());
                 try_join_all(clients.iter().zip(&names).map(async |(client, names)| match kind {
                     0 => cell.plain(client, &names[0], &data).await,
                     _ => cell.atomic(client, &names[1], &data).await,
                 }))
                 .await?;
-                seconds[kind].push(start.elapsed().as_secs_f64());
+                costs[kind].seconds.push(start.elapsed().as_secs_f64());
+                costs[kind].round_trips = round_trips() - before;
             }
         }
     }
-    let show = |time: Estimate| format!("{:.4} ± {:.4} s", time.mean, time.half_width);
-    let mut rows = Vec::new();
-    for (act, [plain, atomic]) in ACTS.into_iter().zip(&seconds) {
-        let ratios: Vec<f64> = plain.iter().zip(atomic).map(|(plain, atomic)| atomic / plain).collect();
-        let ratio = estimate(&ratios);
-        let mut row = String::new();
-        writeln!(
-            row,
-            "| {} {files} files of {} KiB | {} | {} | {} | {:.2} ± {:.2} |",
-            format!("{act:?}").to_lowercase(),
-            size >> 10,
-            clients.len(),
-            show(estimate(plain)),
-            show(estimate(atomic)),
-            ratio.mean,
-            ratio.half_width
-        )?;
-        rows.push(row);
-    }
-    Ok(rows)
+    Ok(measured.iter().map(|(cell, costs)| row(cell, costs, clients.len(), files)).collect())
+}
+
+fn row(cell: &Cell, [plain, atomic]: &[Cost; 2], clients: usize, files: usize) -> String {
+    let show = |cost: &Cost| {
+        let Estimate { mean, half_width } = estimate(&cost.seconds);
+        format!("{mean:.4} ± {half_width:.4} s | {}", cost.round_trips)
+    };
+    let pairs = plain.seconds.iter().zip(&atomic.seconds);
+    let ratio = estimate(&pairs.map(|(plain, atomic)| atomic / plain).collect::<Vec<_>>());
+    let mut row = String::new();
+    let _ = writeln!(
+        row,
+        "| {} {files} files of {} KiB | {clients} | {} | {} | {} | {:.2} ± {:.2} |",
+        format!("{:?}", cell.act).to_lowercase(),
+        cell.size >> 10,
+        cell.together,
+        show(plain),
+        show(atomic),
+        ratio.mean,
+        ratio.half_width
+    );
+    row
 }

@@ -1,98 +1,97 @@
-//! A line with a delay: a TCP proxy that passes everything on as long after it came.
+//! A line with a delay: a TCP proxy that passes everything on as long after it came, and counts the requests.
 
-use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+mod way;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 
-/// Bytes on their way in one direction at most.
-const WINDOW: usize = 64 << 20;
+use way::pass;
 
-/// Bytes read at once.
-const CHUNK: usize = 256 << 10;
+/// One line; it is there until the process ends.
+#[derive(Clone)]
+pub struct Line {
+    /// Where it begins.
+    pub address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
 
-/// Listens on loopback until the process ends, and passes on to `server` with this delay in each direction.
-pub fn line(server: SocketAddr, delay: Duration) -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let Ok(server) = TcpStream::connect(server) else { continue };
-            for stream in [&client, &server] {
-                let _ = stream.set_nodelay(true);
-            }
-            for (from, to) in [(&client, &server), (&server, &client)] {
-                if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
-                    pass(from, to, delay);
+impl Line {
+    /// Listens on loopback, and passes on to `server` with this delay in each direction.
+    pub fn to(server: SocketAddr, delay: Duration) -> Result<Line> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let requests = Arc::new(AtomicU64::new(0));
+        let count = requests.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(server) else { continue };
+                for stream in [&client, &server] {
+                    let _ = stream.set_nodelay(true);
+                }
+                for (from, to, count) in [(&client, &server, Some(count.clone())), (&server, &client, None)] {
+                    if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
+                        pass(from, to, delay, Records { count, ..Records::default() });
+                    }
                 }
             }
-        }
-    });
-    Ok(address)
+        });
+        Ok(Line { address, requests })
+    }
+
+    /// Requests that went over it so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
 }
 
+/// Counts the records of a stream (RFC 5531 §11).
 #[derive(Default)]
-struct Way {
-    state: Mutex<State>,
-    changed: Condvar,
+struct Records {
+    count: Option<Arc<AtomicU64>>,
+    mark: Vec<u8>,
+    /// Bytes to come of this fragment.
+    left: usize,
 }
 
-#[derive(Default)]
-struct State {
-    /// What is on its way, and when it arrives.
-    chunks: VecDeque<(Instant, Vec<u8>)>,
-    bytes: usize,
-    ended: bool,
+impl Records {
+    fn see(&mut self, mut bytes: &[u8]) {
+        let Some(count) = &self.count else { return };
+        while !bytes.is_empty() {
+            if self.left > 0 {
+                let seen = self.left.min(bytes.len());
+                self.left -= seen;
+                bytes = &bytes[seen..];
+                continue;
+            }
+            self.mark.push(bytes[0]);
+            bytes = &bytes[1..];
+            if let [a, b, c, d] = self.mark[..] {
+                let mark = u32::from_be_bytes([a, b, c, d]);
+                self.left = (mark & 0x7fff_ffff) as usize;
+                count.fetch_add(u64::from(mark >> 31), Ordering::Relaxed);
+                self.mark.clear();
+            }
+        }
+    }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
-    let way = Arc::new(Way::default());
-    let other = way.clone();
-    std::thread::spawn(move || {
-        let mut buffer = vec![0; CHUNK];
-        loop {
-            let count = from.read(&mut buffer).unwrap_or(0);
-            let Ok(mut state) = other.state.lock() else { return };
-            while state.bytes > WINDOW {
-                let Ok(waited) = other.changed.wait(state) else { return };
-                state = waited;
-            }
-            state.bytes += count;
-            state.ended = count == 0;
-            if count > 0 {
-                state.chunks.push_back((Instant::now() + delay, buffer[..count].to_vec()));
-            }
-            other.changed.notify_all();
-            if count == 0 {
-                return;
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_counted_however_the_stream_is_cut() {
+        // One record of two fragments, an empty one, and one of three bytes.
+        let stream = [0, 0, 0, 2, 1, 2, 0x80, 0, 0, 1, 3, 0x80, 0, 0, 0, 0x80, 0, 0, 3, 0x80, 0x80, 0x80];
+        for cut in 1..=stream.len() {
+            let count = Arc::new(AtomicU64::new(0));
+            let mut records = Records { count: Some(count.clone()), ..Records::default() };
+            stream.chunks(cut).for_each(|bytes| records.see(bytes));
+            assert_eq!(count.load(Ordering::Relaxed), 3, "in pieces of {cut}");
         }
-    });
-    std::thread::spawn(move || {
-        loop {
-            let Ok(mut state) = way.state.lock() else { return };
-            while state.chunks.is_empty() && !state.ended {
-                let Ok(waited) = way.changed.wait(state) else { return };
-                state = waited;
-            }
-            let Some((due, chunk)) = state.chunks.pop_front() else {
-                let _ = to.shutdown(Shutdown::Both);
-                return;
-            };
-            drop(state);
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            let sent = to.write_all(&chunk);
-            let Ok(mut state) = way.state.lock() else { return };
-            state.bytes -= chunk.len();
-            way.changed.notify_all();
-            if sent.is_err() {
-                let _ = to.shutdown(Shutdown::Both);
-                state.ended = true;
-                state.chunks.clear();
-            }
-        }
-    });
+    }
 }

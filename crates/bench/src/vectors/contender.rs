@@ -1,0 +1,85 @@
+//! Who does the workloads.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::baseline;
+use super::delay::Line;
+use super::foreign::Foreign;
+use super::kernel::Kernel;
+use super::ours::Ours;
+use super::place::Place;
+use super::report::Run;
+use super::workload::Workload;
+use crate::setting::Setting;
+
+/// Their names, and those of their folders, in the order of [`Contender::all`].
+pub const CONTENDERS: [(&str, &str); 3] =
+    [("one at a time", "alone"), ("vectors", "vectors"), ("nfs4fs", "nfs4fs")];
+
+pub enum Contender {
+    /// One operation at a time.
+    Kernel {
+        line: Line,
+    },
+    Ours {
+        line: Line,
+        kurma: PathBuf,
+    },
+    Foreign(Foreign),
+}
+
+impl Contender {
+    /// All of them; nfs4fs only if it is there.
+    pub fn all(line: &Line, setting: &Setting, python: &Path, export: &str) -> Result<Vec<Contender>> {
+        let mut all = vec![
+            Contender::Kernel { line: line.clone() },
+            Contender::Ours { line: line.clone(), kurma: setting.kurma.clone() },
+        ];
+        if python.exists() {
+            all.push(Contender::Foreign(Foreign::start(python, line, export)?));
+        }
+        Ok(all)
+    }
+
+    /// What a workload takes, by a new connection, with nothing in memory; nothing if it cannot be done.
+    pub async fn run(&mut self, workload: Workload, place: &Place<'_>) -> Result<Option<Run>> {
+        let first = match workload {
+            Workload::ReadAgain { size, .. } => Some(Workload::ReadAgain { size, times: 1 }),
+            _ => None,
+        };
+        match self {
+            Contender::Kernel { line } => {
+                let kernel = Kernel::connect(line.address).await?;
+                if let Some(first) = first {
+                    baseline::run(&kernel, first, place).await?;
+                }
+                let (before, start) = (kernel.round_trips(), Instant::now());
+                baseline::run(&kernel, workload, place).await?;
+                let seconds = start.elapsed().as_secs_f64();
+                Ok(Some(Run { seconds, round_trips: (kernel.round_trips() - before) as f64 }))
+            }
+            Contender::Ours { line, kurma } => {
+                let mut ours = Ours::connect(line, kurma.clone(), workload).await?;
+                if let Some(first) = first {
+                    ours.run(first, place).await?;
+                }
+                let (before, start) = (ours.round_trips(), Instant::now());
+                ours.run(workload, place).await?;
+                let seconds = start.elapsed().as_secs_f64();
+                let round_trips = (ours.round_trips() - before) as f64;
+                ours.close().await?;
+                Ok(Some(Run { seconds, round_trips }))
+            }
+            Contender::Foreign(foreign) => {
+                foreign.connect()?;
+                if let Some(first) = first {
+                    foreign.run(first, place)?;
+                }
+                foreign.run(workload, place)
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Files, opened and read or written.
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use nfs4::bits::share_access;
+use nfs4::{
+    AttributeValues, CreateHow, FileHandle, NfsArgOp, NfsResOp, OpenHow, Outcome, StableHow, StateId,
+};
+use nfs4_client::operations::{commit, open, owner, put_handle, read, write};
+
+use super::{Kernel, TRANSFER, attributes};
+
+/// Requests of one stream on the way at once.
+const DEPTH: usize = 8;
+
+/// An open file.
+pub(super) struct Opened {
+    handle: FileHandle,
+    state_id: StateId,
+    size: u64,
+    change: Option<u64>,
+}
+
+impl Kernel {
+    pub(super) async fn open(&self, path: &str, access: u32, how: OpenHow) -> Result<Opened> {
+        let (parent, name) = path.rsplit_once('/').context("a path from the root")?;
+        let parent = self.handle(parent).await?;
+        let access = access | share_access::WANT_NO_DELEG;
+        let request =
+            [put_handle(&parent), open(name, access, how, owner("kernel")), NfsArgOp::GetFh, attributes()];
+        let (mut handle, mut state_id, mut size, mut change) = (None, None, 0, None);
+        for result in self.send(&request).await? {
+            match result {
+                NfsResOp::Open(Outcome::Ok(opened)) => state_id = Some(opened.state_id),
+                NfsResOp::GetFh(Outcome::Ok(found)) => handle = Some(found),
+                NfsResOp::GetAttr(Outcome::Ok(found)) => {
+                    let values = found.values()?;
+                    (size, change) = (values.size.unwrap_or(0), values.change);
+                }
+                _ => {}
+            }
+        }
+        let (handle, state_id) = (handle.context("no handle")?, state_id.context("no open")?);
+        Ok(Opened { handle, state_id: state_id.newest(), size, change })
+    }
+
+    /// Reads a whole file; from the page cache, if it is there and has not changed.
+    pub async fn read(&self, path: &str) -> Result<u64> {
+        let file = self.open(path, share_access::READ, OpenHow::NoCreate).await?;
+        let cached = self.pages().insert(path.to_owned(), file.change);
+        if cached.is_some_and(|change| change.is_none() || change == file.change) {
+            return Ok(file.size);
+        }
+        Ok(self.content(&file).await?.iter().map(|piece| piece.len() as u64).sum())
+    }
+
+    /// What is in an open file.
+    pub(super) async fn content(&self, file: &Opened) -> Result<Vec<Bytes>> {
+        let pieces = stream::iter((0..file.size.div_ceil(TRANSFER)).map(|piece| {
+            let read = read(file.state_id, piece * TRANSFER, TRANSFER as u32);
+            let request = [put_handle(&file.handle), read];
+            async move {
+                match self.send(&request).await?.pop() {
+                    Some(NfsResOp::Read(Outcome::Ok(got))) => Ok(got.data.into_bytes()),
+                    _ => anyhow::bail!("a file cannot be read"),
+                }
+            }
+        }));
+        pieces.buffered(DEPTH).try_collect().await
+    }
+
+    /// Makes or replaces a file.
+    pub async fn write(&self, path: &str, data: &Bytes) -> Result<()> {
+        let attributes = AttributeValues { mode: Some(0o644), size: Some(0), ..AttributeValues::default() };
+        let how = OpenHow::Create(CreateHow::Unchecked(attributes.to_fattr()));
+        let file = self.open(path, share_access::WRITE, how).await?;
+        self.write_at(&file, 0, data).await?;
+        self.remember(path, file.handle);
+        self.pages().insert(path.to_owned(), None);
+        Ok(())
+    }
+
+    /// Writes at the end of a file.
+    pub async fn append(&self, path: &str, data: &Bytes) -> Result<()> {
+        let file = self.open(path, share_access::WRITE, OpenHow::NoCreate).await?;
+        self.write_at(&file, file.size, data).await?;
+        if let Some(change) = self.pages().get_mut(path) {
+            *change = None;
+        }
+        Ok(())
+    }
+
+    async fn write_at(&self, file: &Opened, offset: u64, data: &Bytes) -> Result<()> {
+        let single = data.len() as u64 <= TRANSFER;
+        let stable = if single { StableHow::FileSync } else { StableHow::Unstable };
+        let starts = (0..data.len()).step_by(TRANSFER as usize);
+        let pieces = stream::iter(starts.map(|start| {
+            let end = data.len().min(start + TRANSFER as usize);
+            let piece = write(file.state_id, offset + start as u64, stable, data.slice(start..end));
+            let request = [put_handle(&file.handle), piece];
+            async move { self.send(&request).await.map(drop) }
+        }));
+        pieces.buffer_unordered(DEPTH).try_collect::<Vec<()>>().await?;
+        if !single {
+            self.send(&[put_handle(&file.handle), commit(0, 0)]).await?;
+        }
+        Ok(())
+    }
+}

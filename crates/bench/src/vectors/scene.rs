@@ -1,0 +1,96 @@
+//! One server over one line.
+
+use std::path::Path;
+
+use anyhow::Result;
+use vector_client::Client;
+
+use super::contender::{CONTENDERS, Contender};
+use super::delay::Line;
+use super::place::Place;
+use super::report::{Row, Run};
+use super::tree::Tree;
+use super::workload::{self, Workload};
+use super::{Vectors, page};
+use crate::peer::Peer;
+
+/// One server over one line.
+pub struct Scene<'a> {
+    pub arguments: &'a Vectors,
+    /// Without a delay: for what is not measured.
+    pub near: &'a Client,
+    pub line: Line,
+    pub delay: f64,
+    pub tree: &'a Tree,
+}
+
+impl Scene<'_> {
+    /// Every workload, by all contenders in turn.
+    pub async fn run(
+        &self,
+        peer: &mut dyn Peer,
+        export: &str,
+        base: &str,
+        scratch: &Path,
+    ) -> Result<Vec<Row>> {
+        let setting = &self.arguments.setting;
+        let mut contenders = Contender::all(&self.line, setting, &self.arguments.nfs4fs, export)?;
+        let mut rows = Vec::new();
+        let is_wanted = |workload: &Workload| workload.name().contains(&self.arguments.only);
+        for workload in workload::all(setting.shrink).into_iter().filter(is_wanted) {
+            let mut row = Row::new(peer.name(), workload, self.delay);
+            for repetition in 0..setting.repeat {
+                // None is always the first.
+                for turn in 0..contenders.len() {
+                    let at = (repetition + turn) % contenders.len();
+                    let place = Place {
+                        base,
+                        own: format!("{base}/{}", CONTENDERS[at].1),
+                        repetition,
+                        tree: self.tree,
+                        archive: scratch.join("tree.tar"),
+                        packed: scratch.join("packed.tar"),
+                    };
+                    let prepared = place.prepare(self.near, workload).await;
+                    peer.settle()?;
+                    let run = match prepared {
+                        Ok(()) => self.measure(&mut contenders[at], workload, &place).await,
+                        Err(error) => Err(error.context("preparing it")),
+                    };
+                    match run {
+                        Ok(Some(run)) => row.runs[at].push(run),
+                        Ok(None) => {}
+                        // The others go on; the report says it.
+                        Err(error) => {
+                            let (name, what) = (CONTENDERS[at].0, workload.name());
+                            eprintln!("{}, {what}, {name}: {error:#}", peer.name());
+                            row.failed[at] = true;
+                        }
+                    }
+                }
+            }
+            row.announce();
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    async fn measure(
+        &self,
+        contender: &mut Contender,
+        workload: Workload,
+        place: &Place<'_>,
+    ) -> Result<Option<Run>> {
+        let run = contender.run(workload, place).await?;
+        if run.is_some() {
+            place.check(self.near, workload).await?;
+        }
+        if let (Some(run), Workload::Page, Contender::Ours { .. }) = (&run, workload, contender) {
+            let most = page::ROUND_TRIPS as f64;
+            if run.round_trips > most {
+                eprintln!("the page takes {} round trips, not {most}", run.round_trips);
+            }
+        }
+        Ok(run)
+    }
+}
