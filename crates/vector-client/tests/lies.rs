@@ -31,6 +31,8 @@ enum Lie {
     Longer(Vec<u8>),
     Never,
     Twice,
+    /// Each word that is the first is the second.
+    Instead(u32, u32),
 }
 
 fn lie() -> impl Strategy<Value = Lie> {
@@ -68,6 +70,11 @@ impl Lie {
             Lie::Longer(more) => answer.extend(more),
             Lie::Never => return Vec::new(),
             Lie::Twice => return vec![answer.clone(), answer],
+            Lie::Instead(said, told) => {
+                let said = said.to_be_bytes();
+                let words = answer.chunks_exact_mut(4).filter(|word| **word == said);
+                words.for_each(|word| word.copy_from_slice(&told.to_be_bytes()));
+            }
             Lie::Word(..) | Lie::Bits(..) => {}
         }
         vec![answer]
@@ -167,4 +174,45 @@ proptest! {
         let panics = std::mem::take(&mut *panics.lock().unwrap());
         prop_assert!(panics.is_empty(), "{panics:?}");
     }
+}
+
+/// NFS-Ganesha 4.3 grants what it is asked for, and takes some hundred operations.
+#[tokio::test]
+async fn a_server_that_takes_less_than_it_grants_is_sent_less() {
+    const TAKEN: u32 = 77;
+    let stop = CancellationToken::new();
+    let limits = Limits { operations: TAKEN, ..Limits::default() };
+    let server = world::server(limits, stop.clone()).await;
+    let client = Client::connect(server, Options::default()).await.unwrap();
+    let directories: Vec<String> = (0..100).map(|n| format!("/home/d/{n}")).collect();
+    client.ensure_directory("/home/d", 0o755).await.unwrap();
+    client.vmkdir(directories.iter().map(|name| (name.as_str().into(), 0o755)).collect()).await.unwrap();
+    let files = || directories.iter().map(|name| format!("{name}/file"));
+    client.vwrite(files().map(|name| Write::whole(name, 0o644, "data")).collect()).await.unwrap();
+
+    for first in ["list", "stat", "remove"] {
+        // Each begins not knowing better.
+        let grants = (0..4).map(|answer| (answer, Lie::Instead(TAKEN, 1025)));
+        let boaster = liar(server, grants.collect(), stop.clone()).await;
+        let client = Client::connect(boaster, Options::default()).await.unwrap();
+        match first {
+            "list" => {
+                let mut listed = 0;
+                let tree = vec!["/home/d".into()];
+                client.vlistdir(tree, AttributeSet::STAT, true, |_, _| listed += 1).await.unwrap();
+                assert_eq!(listed, 200);
+            }
+            "stat" => {
+                let targets = files().map(Into::into).collect();
+                let found = client.vgetattrs(targets, AttributeSet::STAT).await.unwrap();
+                assert_eq!(found.len(), 100);
+            }
+            _ => {
+                let failed = client.rm_recursive(vec!["/home/d".into()], |_| {}).await.unwrap();
+                assert_eq!(failed, 0);
+            }
+        }
+        client.close().await.unwrap();
+    }
+    stop.cancel();
 }

@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(2));
 
 /// How often a call lets a server find its compounds too large.
-const REFUSALS: u32 = 16;
+pub(super) const REFUSALS: u32 = 16;
 
 /// A step that was not done.
 enum Obstacle {

@@ -2,8 +2,10 @@
 
 use futures::future::join_all;
 use nfs4::{Attribute, NfsArgOp, NfsResOp, NfsStatus, Outcome, ReadDirOk, Verifier};
+use nfs4_client::ClientError;
 use nfs4_client::operations::read_directory;
 
+use super::execute::REFUSALS;
 use super::links::keep_in_root;
 use super::plan::place;
 use super::position::Position;
@@ -89,6 +91,19 @@ impl Nfs {
     /// The pages of a first part of the directories. An error is that of the first directory; later ones are left for the
     /// next call.
     async fn pages(&self, directories: &[Directory]) -> Result<Vec<PageResult>, (usize, Error)> {
+        let mut refused = 0;
+        loop {
+            match self.try_pages(directories).await {
+                // The limits are known better now.
+                Err((_, Error::Connection(ClientError::TooLarge { .. }))) if refused < REFUSALS => {
+                    refused += 1
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn try_pages(&self, directories: &[Directory]) -> Result<Vec<PageResult>, (usize, Error)> {
         let mut compounds = Vec::new();
         let mut planned = 0;
         while planned < directories.len() && compounds.len() < PARALLEL {
