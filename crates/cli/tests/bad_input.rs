@@ -137,8 +137,7 @@ fn with_fourth_cloud(folder: &Path, url: &str) -> Gateway {
     let text = std::fs::read_to_string(&file).unwrap();
     let cloud = format!("[[cloud]]\nname = \"s\"\nurl = \"{url}\"\ntimeout = \"1s\"\n");
     std::fs::write(&file, format!("{text}\n{cloud}")).unwrap();
-    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
-    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
+    gateway.set_credentials();
     gateway
 }
 

@@ -100,10 +100,7 @@ async fn writes_beyond_the_cache_go_as_fast_as_the_clouds_and_never_fail() {
     }
     let data = folder.path().join("data");
     settings.write(&data);
-    let mut gateway = Gateway::new(&data);
-    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
-    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
-    gateway.launch();
+    let gateway = Gateway::start_on_s3(&data);
     let watch = Watch::over(&gateway);
     clouds.iter().for_each(|cloud| cloud.set(Mood::Slow(rate)));
 

@@ -235,10 +235,7 @@ async fn the_files_that_a_compound_reads_are_fetched_side_by_side() {
     };
     let data = folder.path().join("data");
     settings.write(&data);
-    let mut gateway = Gateway::new(&data);
-    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
-    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
-    gateway.launch();
+    let mut gateway = Gateway::start_on_s3(&data);
     let client = Client::connect(gateway.nfs, "client").await;
     let names: Vec<String> = (0..FILES).map(|number| format!("file {number}")).collect();
     for name in &names {

@@ -61,10 +61,7 @@ async fn one_volume_whose_clouds_refuse_for_ever_stops_neither_the_others_nor_a_
     );
     let path = data.join("kurma.toml");
     std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + &more).unwrap();
-    let mut gateway = Gateway::new(&data);
-    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
-    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
-    gateway.launch();
+    let mut gateway = Gateway::start_on_s3(&data);
     refusing.set(Mood::RefusingWrites(403));
 
     let client = Client::connect(gateway.nfs, "good").await;

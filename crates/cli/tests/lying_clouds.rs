@@ -298,10 +298,7 @@ async fn with_stand_in(scenario: &str) -> (World, S3StandIn) {
     let settings = Settings::in_folder(folder.path()).with_cloud("a", stand_in.url());
     let data = folder.path().join("data");
     settings.write(&data);
-    let mut gateway = Gateway::new(&data);
-    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
-    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
-    gateway.launch();
+    let gateway = Gateway::start_on_s3(&data);
     let client = Client::connect(gateway.nfs, "client").await;
     let random = Random::from_environment(scenario);
     (World { folder, gateway, client, random, files: Vec::new() }, stand_in)

@@ -69,10 +69,7 @@ async fn files_survive_the_loss_of_one_of_three_buckets() {
     }
     let data = folder.path().join("data");
     settings.write(&data);
-    let mut gateway = Gateway::new(&data);
-    gateway.set("AWS_ACCESS_KEY_ID", "somebody");
-    gateway.set("AWS_SECRET_ACCESS_KEY", "secret");
-    gateway.launch();
+    let gateway = Gateway::start_on_s3(&data);
     let client = Client::connect(gateway.nfs, "client").await;
     let mut random = Random::from_environment("s3 clouds");
     let files: Vec<_> = (0..10).map(|n| (format!("file{n}"), random.bytes(1 << (2 * n)))).collect();

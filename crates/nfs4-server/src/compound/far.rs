@@ -5,10 +5,10 @@
 //! what it reads further on looked for, all of that fetched side by side, and the compound run again. Its results
 //! are those of the serial order, because it is run in that order; fetching fills the cache, no more.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use file_system::{Authority, Caller, FileId, FileSystem, FsResult, Mode, ReadData};
-use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::Compound;
