@@ -19,8 +19,8 @@ pub struct Options {
     /// Whether to use what only Kurma has: transactions, and appending in one round trip.
     pub extensions: bool,
     /// Whether each compound that changes something is to be done whole or not at all (T1), and seen whole or not at all by others:
-    /// a small file is there with its content, or it is not. What does not fit into one compound is several, and what the server
-    /// copies may be seen growing. [`Client::connect`] fails with a server that has no transactions.
+    /// a small file is there with its content, or it is not. What does not fit into one compound is several, and large copies
+    /// within the server may be seen growing. [`Client::connect`] fails with a server that has no transactions.
     pub atomic: bool,
     /// Bytes of memory for what was read, names included (V35); 0 for none.
     pub cache_bytes: u64,

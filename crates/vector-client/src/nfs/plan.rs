@@ -48,13 +48,15 @@ pub(super) struct Work {
     pub size: Option<u64>,
     /// Whether it has an open of its own: there is no right to what those after it want.
     pub alone: bool,
+    /// Whether it may be seen half done, as it cannot be done in a transaction.
+    pub growing: bool,
     /// What it reads, if that is still so.
     pub kept: Option<Arc<Kept>>,
 }
 
 impl Work {
     pub fn new(step: Step) -> Work {
-        Work { step, links: 0, size: None, alone: false, kept: None }
+        Work { step, links: 0, size: None, alone: false, growing: false, kept: None }
     }
 }
 

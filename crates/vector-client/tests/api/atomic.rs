@@ -68,6 +68,20 @@ async fn what_opens_asks_and_copies_goes_as_it_always_does() {
 }
 
 #[tokio::test]
+async fn a_copy_that_is_too_large_for_a_transaction_is_made_without_one() {
+    let world = atomic().await;
+    let plain = world.another().await;
+    let large = bytes::Bytes::from(vec![7; 40 << 20]);
+    plain.vwrite(vec![Write::whole("/home/large", 0o600, large.clone())]).await.unwrap();
+    plain.vwrite(vec![Write::whole("/home/small", 0o600, "small")]).await.unwrap();
+    let copy = |name: &str| Copy::whole(format!("/home/{name}"), format!("/home/{name}.copy"), 0o600);
+    let copied = world.client.vsscopy(vec![copy("small"), copy("large"), copy("small")]).await.unwrap();
+    assert_eq!(copied, [5, 40 << 20, 5]);
+    let sizes = plain.vgetattrs(vec!["/home/large.copy".into()], AttributeSet::SIZE).await.unwrap();
+    assert_eq!(sizes[0].size, Some(40 << 20));
+}
+
+#[tokio::test]
 async fn a_server_without_transactions_is_refused() {
     let world = World::new().await;
     let mut options = Options { atomic: true, extensions: false, ..Options::default() };

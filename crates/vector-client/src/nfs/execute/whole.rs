@@ -10,12 +10,11 @@ use crate::step::Step;
 use crate::{Error, Target};
 
 impl Nfs {
-    /// What a compound that begins with the first step promises, and the steps that may be in it. What asks needs no promise, and a copy
-    /// may take the server longer than a transaction can.
+    /// What a compound that begins with the first step promises, and the steps that may be in it.
     pub(super) fn promise_of<'a>(&self, work: &'a [Work]) -> (Promise, &'a [Work]) {
         let Some(first) = work.first().filter(|_| self.atomic) else { return (Promise::Plain, work) };
-        let alike = work.iter().take_while(|work| is_whole(&work.step) == is_whole(&first.step)).count();
-        let promise = if is_whole(&first.step) { Promise::Atomic } else { Promise::Plain };
+        let alike = work.iter().take_while(|work| is_whole(work) == is_whole(first)).count();
+        let promise = if is_whole(first) { Promise::Atomic } else { Promise::Plain };
         (promise, &work[..alike])
     }
 
@@ -34,6 +33,9 @@ impl Nfs {
         );
         match plan.pieces.iter().position(|piece| piece.operations.contains(&failed)) {
             _ if about_size && plan.pieces.len() > 1 => run.most = plan.pieces.len() / 2,
+            Some(0) if is_copy_for_no_transaction(run, status) => {
+                run.queue.iter_mut().take(1).for_each(|(_, work)| work.growing = true);
+            }
             Some(0) => {
                 // It got nowhere, wherever it got.
                 let obstacle = self.obstacle(run, reply, reply.results.len()).await;
@@ -56,13 +58,19 @@ impl Nfs {
     }
 }
 
-/// Whether others could see half of it.
-fn is_whole(step: &Step) -> bool {
-    match step {
+/// Whether it is to be done whole: others could see half of it.
+fn is_whole(work: &Work) -> bool {
+    match &work.step {
         Step::Open(open) => open.create.is_some() || open.truncate,
-        Step::Close(_) | Step::Commit(_) | Step::Copy(_) => false,
-        step => !only_asks(step),
+        Step::Close(_) | Step::Commit(_) => false,
+        step => !only_asks(step) && !work.growing,
     }
+}
+
+/// Large ones, and those from one volume to another, are left to the server without a transaction.
+fn is_copy_for_no_transaction(run: &Run, status: NfsStatus) -> bool {
+    let is_copy = run.queue.front().is_some_and(|(_, work)| matches!(work.step, Step::Copy(_)));
+    is_copy && matches!(status, NfsStatus::ReqTooBig | NfsStatus::Xdev)
 }
 
 fn refused(run: &Run, status: NfsStatus) -> Error {
