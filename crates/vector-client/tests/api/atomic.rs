@@ -1,9 +1,10 @@
 //! Vectors whose compounds are done whole or not at all.
 
 use nfs4_server::Limits;
+use tokio_util::sync::CancellationToken;
 use vector_client::{AttributeSet, Client, Copy, Error, Open, Options, Read, Target, Write};
 
-use crate::world::World;
+use crate::world::{World, server_of};
 
 async fn atomic() -> World {
     World::with(Limits::default(), |options| options.atomic = true).await
@@ -68,17 +69,21 @@ async fn what_opens_asks_and_copies_goes_as_it_always_does() {
 }
 
 #[tokio::test]
-async fn a_copy_that_is_too_large_for_a_transaction_is_made_without_one() {
-    let world = atomic().await;
-    let plain = world.another().await;
-    let large = bytes::Bytes::from(vec![7; 40 << 20]);
-    plain.vwrite(vec![Write::whole("/home/large", 0o600, large.clone())]).await.unwrap();
-    plain.vwrite(vec![Write::whole("/home/small", 0o600, "small")]).await.unwrap();
-    let copy = |name: &str| Copy::whole(format!("/home/{name}"), format!("/home/{name}.copy"), 0o600);
-    let copied = world.client.vsscopy(vec![copy("small"), copy("large"), copy("small")]).await.unwrap();
-    assert_eq!(copied, [5, 40 << 20, 5]);
-    let sizes = plain.vgetattrs(vec!["/home/large.copy".into()], AttributeSet::SIZE).await.unwrap();
-    assert_eq!(sizes[0].size, Some(40 << 20));
+async fn a_copy_that_no_transaction_can_hold_is_made_without_one() {
+    let stop = CancellationToken::new();
+    let server = server_of(&["home", "other"], Limits::default(), stop.clone()).await;
+    let options = Options { atomic: true, ..Options::default() };
+    let client = Client::connect(server, options).await.unwrap();
+    client.vwrite(vec![Write::whole("/home/file", 0o600, "content")]).await.unwrap();
+    let copy = |to: &str| Copy::whole("/home/file", to, 0o600);
+    // A transaction is of one volume.
+    let copies = vec![copy("/home/copy"), copy("/other/copy"), copy("/home/more")];
+    assert_eq!(client.vsscopy(copies).await.unwrap(), [7; 3]);
+    assert_eq!(text(&client, "/other/copy").await, "content");
+    // What cannot be done in two, either, is refused.
+    let rename = vec![("/home/file".into(), "/other/file".into())];
+    assert_eq!(client.vrename(rename).await.unwrap_err().error.errno(), 18);
+    stop.cancel();
 }
 
 #[tokio::test]
