@@ -13,7 +13,6 @@ mod personality;
 mod place;
 mod report;
 mod scene;
-mod tree;
 mod workload;
 
 use std::path::PathBuf;
