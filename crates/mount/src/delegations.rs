@@ -7,21 +7,23 @@
 //! The OPEN that brought the delegation stays open with it. Further opens by the same caller share it, and whoever has
 //! the file open when the delegation goes back keeps it.
 
+mod returning;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use environment::Clock;
 use fuser::FileAttr;
-use nfs4::{CbRecallArgs, DelegReturnArgs, FileHandle, NfsArgOp, NfsStatus, OpenDelegation, StateId};
-use nfs4_client::operations::put_handle;
+use nfs4::{CbRecallArgs, FileHandle, OpenDelegation, StateId};
 use nfs4_client::{Client, ClientError, OpenState};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::core::Core;
 use crate::inode::Inode;
+
+use returning::insist;
 
 /// How long a delegation is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
@@ -31,14 +33,6 @@ const EARLY: usize = 1024;
 
 /// Returns of such ones at once; the server is asked to come again for more.
 const ON_THE_WAY: usize = 64;
-
-/// How long the kernel may take to forget pages before the delegation goes back without: it may have locked them for an
-/// answer of the server's.
-const FORGETTING: Duration = Duration::from_secs(3);
-
-/// How often a return is tried, and the first pause in between; each further one is twice as long.
-const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// All that the server has delegated; at most as many as the options say.
 pub(crate) struct Delegations {
@@ -207,7 +201,7 @@ impl Core {
 
     /// What the file certainly is, for this caller.
     pub fn believed(self: &Arc<Core>, client: &Client, inode: &Arc<Inode>) -> Option<Seen> {
-        self.with_believed(client, inode, |inner| inner.known)
+        self.with_believed(client, inode, |inner| inner.known).map(|(_, seen)| seen)
     }
 
     /// Opens a file without the server, if it would certainly allow it: it has, and nothing has changed since.
@@ -216,14 +210,12 @@ impl Core {
         client: &Client,
         inode: &Arc<Inode>,
     ) -> Option<(Arc<Delegated>, Seen)> {
-        let delegated = self.delegations.find(&inode.handle)?;
         let now = self.clock.monotonic();
-        let seen = self.with_believed(client, inode, |inner| {
+        self.with_believed(client, inode, |inner| {
             inner.users += 1;
             inner.used = now;
             inner.known
-        })?;
-        Some((delegated, seen))
+        })
     }
 
     fn with_believed<T>(
@@ -231,7 +223,7 @@ impl Core {
         client: &Client,
         inode: &Arc<Inode>,
         take: impl FnOnce(&mut Inner) -> T,
-    ) -> Option<T> {
+    ) -> Option<(Arc<Delegated>, T)> {
         let delegated = self.delegations.find(&inode.handle)?;
         if delegated.client.credential() != client.credential() || !Arc::ptr_eq(&delegated.inode, inode) {
             return None;
@@ -249,7 +241,9 @@ impl Core {
             changed = changed.max(self.removed.load(SeqCst));
         }
         let holds = is_good && !is_busy && !inner.is_over && inner.known.since >= changed;
-        holds.then(|| take(&mut inner))
+        let taken = holds.then(|| take(&mut inner));
+        drop(inner);
+        taken.map(|taken| (delegated, taken))
     }
 
     /// The server has opened the file for this caller, and says this of it.
@@ -309,101 +303,6 @@ impl Core {
         let back = async move { insist(&*clock, || client.return_delegation(&state)).await };
         self.tasks.spawn_on(back, &self.runtime);
         None
-    }
-
-    /// The server wants a delegation back (CB_RECALL).
-    pub fn recall(self: &Arc<Core>, recall: CbRecallArgs) -> NfsStatus {
-        if let Some(delegated) = self.delegations.recalled(&recall) {
-            self.let_go(delegated, true);
-            return NfsStatus::Ok;
-        }
-        let Ok(permit) = self.delegations.returning.clone().try_acquire_owned() else {
-            return NfsStatus::Delay;
-        };
-        let (client, clock) = (self.callers.mounter().clone(), self.clock.clone());
-        let back = async move {
-            let back = DelegReturnArgs { state_id: recall.state_id.newest() };
-            let request = [put_handle(&recall.file_handle), NfsArgOp::DelegReturn(back)];
-            let attempt = || async { client.compound(&request).await?.into_results().map(drop) };
-            insist(&*clock, attempt).await;
-            drop(permit);
-        };
-        self.tasks.spawn_on(back, &self.runtime);
-        NfsStatus::Ok
-    }
-
-    /// Keeps only so many (CB_RECALL_ANY).
-    pub fn keep_delegations(self: &Arc<Core>, most: usize) {
-        self.delegations.all_but(most).iter().for_each(|held| self.give_back_later(held));
-    }
-
-    /// Gives back what nobody uses.
-    pub fn give_back_idle(self: &Arc<Core>) {
-        let idle = self.delegations.idle(self.clock.monotonic());
-        idle.iter().for_each(|held| self.give_back_later(held));
-    }
-
-    /// The kernel knows the file no more.
-    pub fn give_back_of(self: &Arc<Core>, handle: &FileHandle) {
-        if let Some(held) = self.delegations.find(handle) {
-            self.give_back_later(&held);
-        }
-    }
-
-    /// Closes every file that only its delegation keeps open; returns when that is done. Whether there were any.
-    pub async fn give_back_unused(self: &Arc<Core>) -> bool {
-        let mut held = self.delegations.all_but(0);
-        held.retain(|held| held.inner.lock().users == 0 && self.delegations.remove(held));
-        for held in &held {
-            let is_unused = held.end();
-            self.bring_back(held, is_unused).await;
-        }
-        !held.is_empty()
-    }
-
-    fn give_back_later(self: &Arc<Core>, delegated: &Arc<Delegated>) {
-        if self.delegations.remove(delegated) {
-            self.let_go(delegated.clone(), false);
-        }
-    }
-
-    /// Gives back what is in the table no more. `forgets`: somebody is about to change the file.
-    fn let_go(self: &Arc<Core>, delegated: Arc<Delegated>, forgets: bool) {
-        let is_unused = delegated.end();
-        let core = self.clone();
-        let back = async move {
-            if forgets {
-                let forgetting = core.forget_pages_now(&delegated.inode, None);
-                if tokio::time::timeout(FORGETTING, forgetting).await.is_err() {
-                    tracing::debug!(inode = delegated.inode.number, "the kernel forgets no pages in time");
-                }
-            }
-            core.bring_back(&delegated, is_unused).await;
-        };
-        self.tasks.spawn_on(back, &self.runtime);
-    }
-
-    /// Closed first: whoever forbids to read the file finds it open otherwise.
-    async fn bring_back(&self, delegated: &Delegated, is_unused: bool) {
-        let Delegated { client, state, .. } = delegated;
-        if is_unused {
-            insist(&*self.clock, || client.close_file(state)).await;
-        }
-        insist(&*self.clock, || client.return_delegation(state)).await;
-    }
-}
-
-/// Tries it until it is done, or refused for good. Doing it twice does no harm; if nothing helps, the server revokes it.
-async fn insist<F: Future<Output = Result<(), ClientError>>>(clock: &dyn Clock, attempt: impl Fn() -> F) {
-    let mut pause = PAUSE;
-    for _ in 0..TRIES {
-        match attempt().await {
-            Err(ClientError::Unknown | ClientError::Unreachable { .. } | ClientError::SessionLost) => {}
-            Err(error) if error.asks_to_retry() => {}
-            _ => return,
-        }
-        clock.sleep(pause).await;
-        pause *= 2;
     }
 }
 
