@@ -15,8 +15,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
-use crate::attributes::{kind, to_kernel};
+use crate::attributes::to_kernel;
 use crate::callers::Callers;
+use crate::delegations::Delegations;
 use crate::directory::Listing;
 use crate::errno::Answer;
 use crate::inode::Inode;
@@ -33,6 +34,7 @@ pub(crate) struct Core {
     pub files: Handles<Opened>,
     pub listings: Handles<Listing>,
     pub dirty: Dirty,
+    pub delegations: Delegations,
     /// Bytes of memory for data that is not stable.
     pub room: Arc<Semaphore>,
     pub settling: tokio::sync::Mutex<()>,
@@ -45,6 +47,9 @@ pub(crate) struct Core {
     pub owners: AtomicU64,
     /// Steps with every change made here.
     pub ticks: AtomicU64,
+    /// When files that are known by a name only were changed here last: as that was removed, or otherwise.
+    pub removed: AtomicU64,
+    pub renamed: AtomicU64,
     /// When a file that was changed here was forgotten last.
     pub forgotten: AtomicU64,
     pub notifier: OnceLock<Notifier>,
@@ -99,7 +104,12 @@ impl Core {
 
     /// The file was changed from here: what was read of it before may be old.
     pub fn touch(&self, inode: &Inode) {
-        inode.touched.store(self.ticks.fetch_add(1, SeqCst) + 1, SeqCst);
+        inode.touched.fetch_max(self.ticks.fetch_add(1, SeqCst) + 1, SeqCst);
+    }
+
+    /// Something is being changed until this is dropped, however that ends.
+    pub fn changing<'a>(&'a self, changed: Changed<'a>) -> Changing<'a> {
+        Changing { core: self, changed }
     }
 
     /// The kernel is told of a file that was looked up.
@@ -112,18 +122,23 @@ impl Core {
 
     /// The kernel is told these attributes. If they are of a version that nobody here made, it has to forget its pages.
     pub fn told(self: &Arc<Core>, inode: &Arc<Inode>, values: &AttributeValues) -> FileAttr {
+        let attributes = to_kernel(inode.number, values);
+        self.tell(inode, attributes.kind, values.change);
+        attributes
+    }
+
+    /// The kernel is told that the file is of this version.
+    pub fn tell(self: &Arc<Core>, inode: &Arc<Inode>, kind: FileType, change: Option<u64>) {
         let mut known = inode.known.lock();
-        known.told = values.change;
-        let foreign = kind(values) == FileType::RegularFile
+        known.told = change;
+        let foreign = kind == FileType::RegularFile
             && known.cached.is_some()
-            && known.cached != values.change
+            && known.cached != change
             && !inode.writer.is_busy();
         if foreign {
             known.cached = None;
-            self.forget_pages(inode.clone(), values.change);
+            self.forget_pages(inode.clone(), change);
         }
-        drop(known);
-        to_kernel(inode.number, values)
     }
 
     /// Not at once: the kernel may have locked pages until it has the answer that is being made.
@@ -155,9 +170,48 @@ impl Core {
     }
 
     /// The kernel has forgotten a file that it was told of so many times.
-    pub fn forget(&self, number: u64, times: u64) {
+    pub fn forget(self: &Arc<Core>, number: u64, times: u64) {
         if let Some(inode) = self.table.forget(number, times) {
+            self.give_back_of(&inode.handle);
             self.forgotten.fetch_max(inode.touched.load(SeqCst), SeqCst);
         }
+    }
+}
+
+/// What a change from here may concern.
+#[derive(Clone, Copy)]
+pub(crate) enum Changed<'a> {
+    File(&'a Inode),
+    /// A file whose name is removed: one that is open, or has several names, as others are of no interest any more.
+    Removed,
+    /// Whichever file.
+    Any,
+    /// It is over.
+    Nothing,
+}
+
+/// A change under way.
+pub(crate) struct Changing<'a> {
+    core: &'a Core,
+    changed: Changed<'a>,
+}
+
+impl Changing<'_> {
+    /// It was done, and concerns only this file.
+    pub fn was(mut self, inode: &Inode) {
+        self.core.touch(inode);
+        self.changed = Changed::Nothing;
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let names = match self.changed {
+            Changed::Nothing => return,
+            Changed::File(inode) => return self.core.touch(inode),
+            Changed::Removed => &self.core.removed,
+            Changed::Any => &self.core.renamed,
+        };
+        names.fetch_max(self.core.ticks.fetch_add(1, SeqCst) + 1, SeqCst);
     }
 }

@@ -15,8 +15,9 @@ use nfs4_client::operations::{get_attributes, put_handle, read};
 use rustix::fs::OFlags;
 
 use crate::answers::{Answers, run};
-use crate::attributes::ATTRIBUTES;
-use crate::core::Core;
+use crate::attributes::{ATTRIBUTES, to_kernel};
+use crate::core::{Changed, Core};
+use crate::delegations::Seen;
 use crate::errno::{Answer, errno};
 use crate::inode::Inode;
 use crate::opened::{Opened, access, new_owner};
@@ -32,17 +33,29 @@ impl Core {
         flags: i32,
     ) -> Answer<(u64, FopenFlags)> {
         let truncates = OFlags::from_bits_retain(flags as u32).contains(OFlags::TRUNC);
-        if truncates {
-            self.settle_quietly(&inode).await;
-        }
         let access = match truncates {
             true => access(flags) | share_access::WRITE,
             false => access(flags),
         };
+        let only_reads = access == share_access::READ;
+        if only_reads && let Some((delegated, seen)) = self.share_open(&client, &inode) {
+            let owner = new_owner(self.owners.fetch_add(1, Relaxed));
+            let opened = Arc::new(Opened::sharing(inode, client, delegated, owner));
+            return self.opened(opened, Some(seen.change), seen.attributes.nlink, false).await;
+        }
+        if truncates {
+            self.settle_quietly(&inode).await;
+        }
+        let _changing = truncates.then(|| self.changing(Changed::File(&inode)));
+        let want = match only_reads && self.delegations.may_ask(&inode.handle) {
+            true => share_access::WANT_READ_DELEG,
+            false => share_access::WANT_NO_DELEG,
+        };
+        let before = self.before(&client);
         let owner = new_owner(self.owners.fetch_add(1, Relaxed));
         let open = NfsArgOp::Open(OpenArgs {
             seqid: 0,
-            share_access: access | share_access::WANT_NO_DELEG,
+            share_access: access | want,
             share_deny: nfs4::bits::share_deny::NONE,
             owner: owner.clone(),
             how: OpenHow::NoCreate,
@@ -63,21 +76,44 @@ impl Core {
         let values = answers.attributes()?;
         let state =
             client.adopt(inode.handle.clone(), (access, nfs4::bits::share_deny::NONE), owner, &result);
-        let opened = Arc::new(Opened::new(inode.clone(), client, state));
-        if values.numlinks == Some(0) && inode.opens.load(SeqCst) == 0 {
+        let attributes = to_kernel(inode.number, &values);
+        let seen = values.change.map(|change| Seen { change, attributes, since: before.tick });
+        if let (true, Some(seen)) = (only_reads, seen) {
+            self.saw_open(&client, &inode, seen);
+        }
+        let opened = match self.accept(&client, &inode, &state, before, seen) {
+            Some(delegated) => {
+                let owner = new_owner(self.owners.fetch_add(1, Relaxed));
+                Opened::sharing(inode.clone(), client, delegated, owner)
+            }
+            None => Opened::new(inode.clone(), client, state),
+        };
+        self.opened(Arc::new(opened), values.change, attributes.nlink, truncates).await
+    }
+
+    /// The kernel has this file open from now on, of which there is this version.
+    async fn opened(
+        self: &Arc<Core>,
+        opened: Arc<Opened>,
+        change: Option<u64>,
+        links: u32,
+        truncates: bool,
+    ) -> Answer<(u64, FopenFlags)> {
+        let inode = opened.inode.clone();
+        if links == 0 && inode.opens.load(SeqCst) == 0 {
             // The name that the kernel remembers is gone, or of another file. It asks again when it hears this.
             let _ = opened.close().await;
             return Err(Errno::ESTALE);
         }
         let mut keep = FopenFlags::empty();
         let mut known = inode.known.lock();
-        let is_news = known.told != values.change;
+        let is_news = known.told != change;
         if truncates {
-            known.cached = values.change;
-        } else if known.cached.is_some() && known.cached == values.change || inode.writer.is_busy() {
+            known.cached = change;
+        } else if known.cached.is_some() && known.cached == change || inode.writer.is_busy() {
             keep = FopenFlags::FOPEN_KEEP_CACHE;
         } else {
-            known.cached = values.change;
+            known.cached = change;
         }
         drop(known);
         if truncates {

@@ -8,6 +8,8 @@
 //! * **Close-to-open** (RFC 8881 §10.3.1): close returns when everything is stable at the server; open asks for the change
 //!   attribute, and the kernel keeps the pages that it has of the file only if they are of that version. Between the two,
 //!   attributes and names are believed for [`Options::attribute_timeout`].
+//! * **Delegations.** A file that the server has delegated for reading is opened and looked at without asking, until the
+//!   server wants it back (`Delegations`).
 //! * The kernel writes through, and `WriteBehind` gathers what it writes into large WRITEs, several of which are under way
 //!   at once; reads, truncation, fsync and close wait for what concerns them. What goes wrong there is what fsync or
 //!   close says. (The kernel's own write-back cache would never again look at the size that the server says.)
@@ -22,6 +24,7 @@ mod callbacks;
 mod callers;
 mod core;
 mod data;
+mod delegations;
 mod directory;
 mod errno;
 mod error;

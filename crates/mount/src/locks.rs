@@ -162,6 +162,7 @@ impl Core {
         // All locks of one owner are of one open.
         let under = locks.get(&owner).map_or(opened, |holder| &holder.opened).clone();
         let name = server_owner(owner);
+        under.stop_sharing().await?;
         let (client, state) = (&under.client, under.state());
         let mut result = client.lock(&state, &name, lock_type, bytes.start, bytes.length()).await;
         if matches!(result, Err(ClientError::Unknown)) {

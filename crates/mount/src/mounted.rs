@@ -23,6 +23,7 @@ use crate::attributes::ATTRIBUTES;
 use crate::callbacks::Callbacks;
 use crate::callers::{Callers, own_credential};
 use crate::core::{Core, Handles};
+use crate::delegations::Delegations;
 use crate::file_system::FileSystem;
 use crate::table::Table;
 use crate::write_behind::{Dirty, REST};
@@ -66,7 +67,7 @@ pub async fn mount(
     let environment = Environment::real();
     let callbacks = Arc::new(Callbacks::default());
     let lock_freed = callbacks.lock_freed.clone();
-    let client = connect(server, &options, environment.clone(), callbacks).await?;
+    let client = connect(server, &options, environment.clone(), callbacks.clone()).await?;
     let root = find(&client, path).await.map_err(|cause| MountError::Path {
         server: server.to_owned(),
         path: String::from_utf8_lossy(path).into_owned(),
@@ -87,6 +88,7 @@ pub async fn mount(
         files: Handles::default(),
         listings: Handles::default(),
         dirty: Dirty::default(),
+        delegations: Delegations::new(options.delegations),
         room: Arc::new(Semaphore::new(options.dirty as usize)),
         settling: tokio::sync::Mutex::default(),
         transfer: (options.transfer.min(bytes) & !0xfff).max(4096),
@@ -94,6 +96,8 @@ pub async fn mount(
         lock_freed,
         owners: AtomicU64::new(1),
         ticks: AtomicU64::new(1),
+        removed: AtomicU64::new(0),
+        renamed: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
         notifier: OnceLock::new(),
         runtime: Handle::current(),
@@ -103,6 +107,7 @@ pub async fn mount(
         entropy: environment.entropy,
         options,
     });
+    let _ = callbacks.core.set(Arc::downgrade(&core));
     let attached = attach(&core, server, path, &directory).await;
     let session = match attached {
         Ok(session) => session,
@@ -257,11 +262,12 @@ fn read_ahead(directory: &Path) {
     let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), "4096");
 }
 
-/// Sends now and then what was written and not asked for.
+/// Sends now and then what was written and not asked for, and gives back what is not used.
 async fn rest(core: Arc<Core>) {
     while !core.tasks.is_closed() {
         core.clock.sleep(REST).await;
         core.settle_all().await;
+        core.give_back_idle();
     }
 }
 

@@ -10,13 +10,14 @@ use nfs4::{
     AccessArgs, AttributeValues, Component, CreateArgs, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp,
     NfsStatus, OpenHow, Outcome, SetAttrArgs, SpecData, StateId, Utf8String, Verifier,
 };
-use nfs4_client::Client;
 use nfs4_client::operations::{get_attributes, lookup, open, put_handle, remove, rename};
+use nfs4_client::{Client, ClientError};
 use rustix::fs::OFlags;
 
 use crate::answers::{change, run, send};
 use crate::attributes::{ATTRIBUTES, of_device, set_time};
-use crate::core::Core;
+use crate::core::{Changed, Core};
+use crate::delegations::Seen;
 use crate::errno::{Answer, errno};
 use crate::inode::Inode;
 use crate::opened::{Opened, access, new_owner};
@@ -33,6 +34,11 @@ pub(crate) struct Changes {
     pub size: Option<u64>,
     pub atime: Option<TimeOrNow>,
     pub mtime: Option<TimeOrNow>,
+}
+
+/// Whether the server refuses a change of names because the file is open.
+fn is_open<T>(result: &Result<T, ClientError>) -> bool {
+    matches!(result, Err(error) if error.status() == Some(NfsStatus::FileOpen))
 }
 
 impl Core {
@@ -53,10 +59,19 @@ impl Core {
     }
 
     pub async fn get_attributes(self: &Arc<Core>, client: Client, inode: Arc<Inode>) -> Answer<FileAttr> {
+        if let Some(seen) = self.believed(&client, &inode) {
+            self.tell(&inode, seen.attributes.kind, Some(seen.change));
+            return Ok(seen.attributes);
+        }
         self.flush(&inode).await;
+        let since = self.tick();
         let request = [put_handle(&inode.handle), get_attributes(ATTRIBUTES)];
         let values = run(&client, &request).await?.attributes()?;
-        Ok(self.told(&inode, &values))
+        let attributes = self.told(&inode, &values);
+        if let Some(change) = values.change {
+            self.saw_attributes(&inode, Seen { change, attributes, since });
+        }
+        Ok(attributes)
     }
 
     pub async fn set_attributes(
@@ -68,6 +83,7 @@ impl Core {
     ) -> Answer<FileAttr> {
         // What was written before is written before.
         self.settle_quietly(&inode).await;
+        let _changing = self.changing(Changed::File(&inode));
         let number = |id: u32| Utf8String::from(id.to_string());
         let values = AttributeValues {
             size: changes.size,
@@ -227,6 +243,8 @@ impl Core {
         let access = access(flags);
         let open = open(name, access | share_access::WANT_NO_DELEG, OpenHow::Create(how), owner.clone());
         let request = [put_handle(&parent.handle), open, NfsArgOp::GetFh, get_attributes(ATTRIBUTES)];
+        // A file that is there may be cut off.
+        let changing = size.map(|_| self.changing(Changed::Any));
         let mut answers = run(&client, &request).await?;
         let result = answers.find(|result| match result {
             NfsResOp::Open(Outcome::Ok(opened)) => Some(opened),
@@ -239,6 +257,9 @@ impl Core {
         self.touch(&parent);
         let state = client.adopt(handle.clone(), (access, nfs4::bits::share_deny::NONE), owner, &result);
         let (inode, attributes) = self.entry(&handle, &values);
+        if let Some(changing) = changing {
+            changing.was(&inode);
+        }
         if values.size == Some(0) {
             inode.known.lock().cached = values.change;
         }
@@ -247,8 +268,14 @@ impl Core {
 
     pub async fn unlink(self: &Arc<Core>, client: Client, parent: u64, name: Component) -> Answer<()> {
         let parent = self.table.get(parent)?;
+        let _changing = self.changing(Changed::Removed);
         let request = [put_handle(&parent.handle), remove(name)];
-        change(&client, &request, NfsStatus::NoEnt).await.map_err(|error| errno(&error))?;
+        let mut removed = change(&client, &request, NfsStatus::NoEnt).await;
+        // Some servers remove nothing that is open.
+        if is_open(&removed) && self.give_back_unused().await {
+            removed = change(&client, &request, NfsStatus::NoEnt).await;
+        }
+        removed.map_err(|error| errno(&error))?;
         self.touch(&parent);
         Ok(())
     }
@@ -262,6 +289,7 @@ impl Core {
     ) -> Answer<FileAttr> {
         let parent = self.table.get(parent)?;
         self.flush(&inode).await;
+        let _changing = self.changing(Changed::File(&inode));
         let request = [
             put_handle(&inode.handle),
             get_attributes(ATTRIBUTES),
@@ -288,6 +316,7 @@ impl Core {
         flags: RenameFlags,
     ) -> Answer<()> {
         let (from, to) = (self.table.get(from)?, self.table.get(to)?);
+        let _changing = self.changing(Changed::Any);
         if flags == RenameFlags::RENAME_NOREPLACE {
             self.rename_to_new(&client, (&from, old_name), (&to, new_name)).await?;
         } else if flags.is_empty() {
@@ -297,7 +326,11 @@ impl Core {
                 put_handle(&to.handle),
                 rename(old_name, new_name),
             ];
-            change(&client, &request, NfsStatus::NoEnt).await.map_err(|error| errno(&error))?;
+            let mut renamed = change(&client, &request, NfsStatus::NoEnt).await;
+            if is_open(&renamed) && self.give_back_unused().await {
+                renamed = change(&client, &request, NfsStatus::NoEnt).await;
+            }
+            renamed.map_err(|error| errno(&error))?;
         } else {
             return Err(Errno::EINVAL);
         }
@@ -326,7 +359,7 @@ impl Core {
         const LINK: usize = 4;
         match client.compound(&request).await.and_then(|reply| reply.into_results()) {
             Ok(_) => return Ok(()),
-            Err(nfs4_client::ClientError::Operation { index: LINK, status, .. })
+            Err(ClientError::Operation { index: LINK, status, .. })
                 if !matches!(status, NfsStatus::Exist | NfsStatus::NoEnt | NfsStatus::Access) => {}
             Err(error) => return Err(errno(&error)),
         }

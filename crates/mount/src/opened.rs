@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
 use crate::answers::Answers;
+use crate::delegations::Delegated;
 use crate::inode::Inode;
 
 /// How often an operation is repeated that the server has lost, or whose open it has lost.
@@ -17,7 +18,16 @@ const REPEATS: u32 = 8;
 pub(crate) struct Opened {
     pub inode: Arc<Inode>,
     pub client: Client,
-    state: Mutex<Arc<OpenState>>,
+    /// Of the open at the server that it gets for itself if it shares one and that is lost or not enough.
+    owner: StateOwner,
+    under: Mutex<Under>,
+}
+
+/// The open at the server.
+struct Under {
+    state: Arc<OpenState>,
+    /// With whom it is shared.
+    delegated: Option<Arc<Delegated>>,
 }
 
 /// An owner of opens that nobody else is: each open of the kernel's is one of its own at the server, so that closing one does not
@@ -37,15 +47,27 @@ pub(crate) fn access(flags: i32) -> u32 {
 
 impl Opened {
     pub fn new(inode: Arc<Inode>, client: Client, state: Arc<OpenState>) -> Opened {
-        Opened { inode, client, state: Mutex::new(state) }
+        let owner = state.owner().clone();
+        Opened { inode, client, owner, under: Mutex::new(Under { state, delegated: None }) }
+    }
+
+    /// One that shares the open of a delegated file.
+    pub fn sharing(
+        inode: Arc<Inode>,
+        client: Client,
+        delegated: Arc<Delegated>,
+        owner: StateOwner,
+    ) -> Opened {
+        let under = Under { state: delegated.state.clone(), delegated: Some(delegated) };
+        Opened { inode, client, owner, under: Mutex::new(under) }
     }
 
     pub fn state(&self) -> Arc<OpenState> {
-        self.state.lock().clone()
+        self.under.lock().state.clone()
     }
 
     pub fn writes(&self) -> bool {
-        self.state.lock().access() & share_access::WRITE != 0
+        self.state().access() & share_access::WRITE != 0
     }
 
     /// Executes operations on the open file, which become the compound behind PUTFH. What the server has lost and not given
@@ -80,18 +102,44 @@ impl Opened {
     }
 
     async fn open_again(&self, lost: &Arc<OpenState>) -> Result<(), ClientError> {
+        if !Arc::ptr_eq(&self.state(), lost) {
+            return Ok(());
+        }
         let access = lost.access() | share_access::WANT_NO_DELEG;
-        let again = self.client.open_handle(&self.inode.handle, access, lost.owner().clone()).await?;
-        // Nothing is left of it at the server; here it is forgotten.
-        self.client.closed(lost);
-        *self.state.lock() = again;
+        let again = self.client.open_handle(&self.inode.handle, access, self.owner.clone()).await?;
+        let shared = {
+            let mut under = self.under.lock();
+            under.state = again;
+            under.delegated.take()
+        };
+        match shared {
+            Some(delegated) => {
+                if let Err(error) = delegated.release().await {
+                    tracing::debug!(%error, "a file that is not shared any more cannot be closed at the server");
+                }
+            }
+            // Nothing is left of it at the server; here it is forgotten.
+            None => self.client.closed(lost),
+        }
         Ok(())
     }
 
-    /// Closes it at the server.
+    /// Gets an open at the server for itself, if it shares one: whoever locks must be able to upgrade it. Not twice at once.
+    pub async fn stop_sharing(&self) -> Result<(), ClientError> {
+        let shared = self.under.lock().delegated.is_some();
+        if shared { self.open_again(&self.state()).await } else { Ok(()) }
+    }
+
+    /// Closes it at the server, if nobody shares it.
     pub async fn close(&self) -> Result<(), ClientError> {
-        let state = self.state();
-        self.client.close_file(&state).await
+        let (state, shared) = {
+            let mut under = self.under.lock();
+            (under.state.clone(), under.delegated.take())
+        };
+        match shared {
+            Some(delegated) => delegated.release().await,
+            None => self.client.close_file(&state).await,
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Options {
     pub read_only: bool,
     /// How long the kernel believes names and attributes without asking.
     pub attribute_timeout: Duration,
+    /// Files that the server may delegate at once; 0: none.
+    pub delegations: usize,
     /// Connections to the server.
     pub connections: usize,
     /// After how long without the server an operation fails; `None`: it waits for ever.
@@ -31,6 +33,7 @@ impl Default for Options {
             default_permissions: None,
             read_only: false,
             attribute_timeout: Duration::from_secs(1),
+            delegations: 1000,
             connections: 1,
             soft: None,
             transfer: 1 << 20,
@@ -61,11 +64,12 @@ impl Options {
                 ("hard", None) => self.soft = None,
                 ("actimeo", Some(_)) => self.attribute_timeout = Duration::from_secs(number(0, 86_400)?),
                 ("soft", Some(_)) => self.soft = Some(Duration::from_secs(number(1, 86_400)?)),
+                ("delegations", Some(_)) => self.delegations = number(0, 1_000_000)? as usize,
                 ("nconnect", Some(_)) => self.connections = number(1, 16)? as usize,
                 _ => {
                     return Err(wrong(
                         "there are: allow_other, default_permissions, no_default_permissions, ro, rw, actimeo=SECONDS, \
-                         hard, soft=SECONDS, nconnect=CONNECTIONS",
+                         delegations=COUNT, hard, soft=SECONDS, nconnect=CONNECTIONS",
                     ));
                 }
             }
@@ -81,10 +85,11 @@ mod tests {
     #[test]
     fn a_list_sets_what_it_names_and_later_ones_win() {
         let mut options = Options::default();
-        options.parse("allow_other,ro,actimeo=5,,soft=7,nconnect=3,rw").unwrap();
+        options.parse("allow_other,ro,actimeo=5,,soft=7,nconnect=3,delegations=0,rw").unwrap();
         assert!(options.allow_other && !options.read_only);
         assert_eq!(options.attribute_timeout, Duration::from_secs(5));
         assert_eq!((options.soft, options.connections), (Some(Duration::from_secs(7)), 3));
+        assert_eq!(options.delegations, 0);
         options.parse("hard").unwrap();
         assert_eq!(options.soft, None);
     }

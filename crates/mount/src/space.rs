@@ -11,7 +11,7 @@ use nfs4_client::Client;
 use nfs4_client::operations::{get_attributes, put_handle};
 
 use crate::answers::run;
-use crate::core::Core;
+use crate::core::{Changed, Core};
 use crate::errno::{Answer, errno};
 use crate::inode::Inode;
 use crate::opened::Opened;
@@ -47,6 +47,7 @@ impl Core {
         mode: i32,
     ) -> Answer<()> {
         self.settle_quietly(&opened.inode).await;
+        let _changing = self.changing(Changed::File(&opened.inode));
         let arguments = |state_id| AllocateArgs { state_id, offset, length };
         let answers = match mode {
             0 => opened.run(|state_id| vec![NfsArgOp::Allocate(arguments(state_id))]).await,
@@ -91,6 +92,7 @@ impl Core {
     ) -> Answer<u32> {
         self.settle_quietly(&source.inode).await;
         self.settle_quietly(&destination.inode).await;
+        let _changing = self.changing(Changed::File(&destination.inode));
         let files = (&source, &destination);
         let count = length.min(u64::from(u32::MAX) & !0xf_ffff);
         let clone = self

@@ -294,6 +294,8 @@ impl Core {
                 self.commit(inode).await
             }
         };
+        // Before anybody believes that nothing is on its way.
+        self.touch(inode);
         let mut state = inode.writer.state.lock();
         // What was written meanwhile is for the next time.
         state.wrote = state.gathered.is_some() || !state.flying.is_empty() || !state.unstable.is_empty();

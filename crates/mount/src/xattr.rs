@@ -12,7 +12,7 @@ use nfs4_client::Client;
 use nfs4_client::operations::put_handle;
 
 use crate::answers::run;
-use crate::core::Core;
+use crate::core::{Changed, Core};
 use crate::errno::Answer;
 use crate::inode::Inode;
 
@@ -56,10 +56,9 @@ impl Core {
             2 => SetXattrOption::Replace,
             _ => SetXattrOption::Either,
         };
+        let _changing = self.changing(Changed::File(&inode));
         let set = NfsArgOp::SetXattr(SetXattrArgs { option, name, value });
-        run(&client, &[put_handle(&inode.handle), set]).await?;
-        self.touch(&inode);
-        Ok(())
+        run(&client, &[put_handle(&inode.handle), set]).await.map(drop)
     }
 
     pub async fn remove_xattr(
@@ -68,10 +67,9 @@ impl Core {
         inode: Arc<Inode>,
         name: Component,
     ) -> Answer<()> {
+        let _changing = self.changing(Changed::File(&inode));
         let remove = NfsArgOp::RemoveXattr(RemoveXattrArgs { name });
-        run(&client, &[put_handle(&inode.handle), remove]).await?;
-        self.touch(&inode);
-        Ok(())
+        run(&client, &[put_handle(&inode.handle), remove]).await.map(drop)
     }
 
     /// Names, each with a zero byte behind it.

@@ -157,6 +157,11 @@ impl Client {
         Client { credential: Arc::new(credential), ..self.clone() }
     }
 
+    /// Who makes the calls.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
     /// The same client with [`statistics`](Self::statistics) of its own, from zero: what is done with it and its clones.
     #[must_use]
     pub fn counted(&self) -> Client {

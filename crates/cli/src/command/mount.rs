@@ -27,7 +27,8 @@ pub struct Mount {
     url: OsString,
     /// Where: a directory of this machine
     directory: PathBuf,
-    /// allow_other, [no_]default_permissions, ro, rw, actimeo=SECONDS (default 1), hard, soft=SECONDS, nconnect=COUNT
+    /// allow_other, [no_]default_permissions, ro, rw, actimeo=SECONDS (default 1), delegations=COUNT (default
+    /// 1000), hard, soft=SECONDS, nconnect=COUNT
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground, with messages on standard error

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
 
 mod caching;
+mod delegations;
 mod ends;
 mod files;
 mod locks;
