@@ -65,7 +65,7 @@ conformance:
 
 # What is too slow for every change.
 soak:
-	@scripts/setup build test guest
+	@scripts/setup build test guest soak
 	tests/soak
 
 # The library for C with its header, pkg-config file and manual page.
