@@ -11,6 +11,7 @@ mod report;
 mod sample;
 mod setting;
 mod transactions;
+mod tree;
 mod vectors;
 mod workload;
 

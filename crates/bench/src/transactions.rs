@@ -2,6 +2,7 @@
 //! has to be kept by the server, which bounds how much one may read.
 
 mod cell;
+mod trees;
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -45,7 +46,8 @@ pub async fn run(arguments: Transactions) -> Result<()> {
     let mut text = format!(
         "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions, mean and \
          half-width of the 95 % confidence interval. The ratio is that of the times; the plain ones are 1. Each compound has as many \
-         files as the plain client puts into one; the last of each client may have fewer.\n\n\
+         files as the plain client puts into one; the last of each client may have fewer. A tree is copied from a local directory by \
+         one client with the option to be atomic, or without; `untar` is a process, whose round trips are not counted.\n\n\
          | what | clients | files of a compound | plain | round trips | atomic | round trips | ratio |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
         setting.repeat
@@ -65,6 +67,10 @@ pub async fn run(arguments: Transactions) -> Result<()> {
         for client in &connected {
             client.close().await?;
         }
+    }
+    for row in trees::rows(&mut server, setting, folder.path()).await? {
+        eprint!("{row}");
+        text.push_str(&row);
     }
     server.kill();
     let path = setting.report("transactions.md");
@@ -121,7 +127,13 @@ async fn cells(
     Ok(measured.iter().map(|(cell, costs)| row(cell, costs, clients.len(), files)).collect())
 }
 
-fn row(cell: &Cell, [plain, atomic]: &[Cost; 2], clients: usize, files: usize) -> String {
+fn row(cell: &Cell, costs: &[Cost; 2], clients: usize, files: usize) -> String {
+    let act = format!("{:?}", cell.act).to_lowercase();
+    let what = format!("{act} {files} files of {} KiB", cell.size >> 10);
+    line(&what, clients, &cell.together.to_string(), costs)
+}
+
+fn line(what: &str, clients: usize, together: &str, [plain, atomic]: &[Cost; 2]) -> String {
     let show = |cost: &Cost| {
         let Estimate { mean, half_width } = estimate(&cost.seconds);
         format!("{mean:.4} ± {half_width:.4} s | {}", cost.round_trips)
@@ -131,10 +143,7 @@ fn row(cell: &Cell, [plain, atomic]: &[Cost; 2], clients: usize, files: usize) -
     let mut row = String::new();
     let _ = writeln!(
         row,
-        "| {} {files} files of {} KiB | {clients} | {} | {} | {} | {:.2} ± {:.2} |",
-        format!("{:?}", cell.act).to_lowercase(),
-        cell.size >> 10,
-        cell.together,
+        "| {what} | {clients} | {together} | {} | {} | {:.2} ± {:.2} |",
         show(plain),
         show(atomic),
         ratio.mean,

@@ -13,7 +13,6 @@ mod personality;
 mod place;
 mod report;
 mod scene;
-mod tree;
 mod workload;
 
 use std::path::PathBuf;
@@ -25,11 +24,11 @@ use vector_client::{Client, Options};
 use crate::peer::{Ganesha, Kurma, Names, Peer};
 use crate::sample::estimate;
 use crate::setting::Setting;
+use crate::tree::Tree;
 use delay::Line;
 use place::Place;
 use report::Run;
 use scene::Scene;
-use tree::Tree;
 
 /// What to measure.
 #[derive(clap::Args)]

@@ -14,10 +14,14 @@ const CACHE: u64 = 64 << 20;
 pub struct Options {
     /// The NFS client underneath: connections, credentials, limits.
     pub nfs: nfs4_client::Options,
-    /// Most bytes of data in one READ or WRITE, and usually in one message, which may be a little longer.
+    /// Most bytes of data in one READ or WRITE. A message is a little longer, or four times as long if it has more than one WRITE.
     pub transfer: usize,
     /// Whether to use what only Kurma has: transactions, and appending in one round trip.
     pub extensions: bool,
+    /// Whether each compound that changes something is to be done whole or not at all (T1), and seen whole or not at all by others:
+    /// a small file is there with its content, or it is not. What does not fit into one compound is several, and large copies
+    /// within the server may be seen growing. [`Client::connect`] fails with a server that has no transactions.
+    pub atomic: bool,
     /// Bytes of memory for what was read, names included (V35); 0 for none.
     pub cache_bytes: u64,
 }
@@ -28,7 +32,7 @@ impl Options {
         let mut nfs = nfs4_client::Options::new(environment);
         nfs.operations = 1537;
         nfs.cached_response_bytes = 256 << 10;
-        Options { nfs, transfer: TRANSFER, extensions: true, cache_bytes: CACHE }
+        Options { nfs, transfer: TRANSFER, extensions: true, atomic: false, cache_bytes: CACHE }
     }
 }
 

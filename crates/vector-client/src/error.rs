@@ -162,6 +162,7 @@ const ERRNOS: &[(NfsStatus, i32, &str)] = &[
     (NfsStatus::FhExpired, 116, "Stale file handle"),
     (NfsStatus::BadHandle, 116, "Stale file handle"),
     (NfsStatus::NotSupp, 95, "Operation not supported"),
+    (NfsStatus::OpIllegal, 95, "Operation not supported"),
     (NfsStatus::AttrNotSupp, 95, "Operation not supported"),
     (NfsStatus::Symlink, 40, "Too many levels of symbolic links"),
     (NfsStatus::BadName, 22, "Invalid argument"),

@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 
 use crate::backend::Backend;
 use crate::listing::{Directory, PageResult};
-use crate::step::{Done, Step};
+use crate::step::{APPEND, Done, Step, Write};
 use crate::transaction::{Aborted, TransactionLimits};
 use crate::{Error, Options, Statistics, VectorResult};
 
@@ -41,6 +41,10 @@ use promise::{Promises, Recalls, Returning};
 
 /// Bytes around one READ or WRITE by path in a compound of its own.
 const AROUND: usize = 16 << 10;
+
+/// Full WRITEs in one compound. Compounds with READs have less, as several are under way at once; what changes something goes
+/// one after the other.
+const WRITES: usize = 4;
 
 /// Bytes of a message beside the data of as much as one READ or WRITE carries.
 const BESIDE: usize = 64 << 10;
@@ -55,6 +59,8 @@ pub(crate) struct Nfs {
     /// Most bytes of a READ or WRITE.
     transfer: usize,
     extension: Extension,
+    /// Whether what changes something does so whole or not at all.
+    atomic: bool,
     cache: Option<Cache>,
     promises: Arc<Promises>,
     /// Room for what is read ahead.
@@ -81,6 +87,9 @@ impl Nfs {
         let client = nfs4_client::Client::connect(&[server], options.nfs, callback).await?;
         let returning = Returning::begin(client.clone(), wanted_back, clock.clone());
         let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
+        if options.atomic && extension.transactions.is_none() {
+            return Err(Error::Unsupported("a transaction"));
+        }
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
         let transfer = options.transfer;
         Ok(Arc::new_cyclic(|me| Nfs {
@@ -91,6 +100,7 @@ impl Nfs {
             clock,
             transfer,
             extension,
+            atomic: options.atomic,
             cache,
             promises,
             fetches: Arc::new(Semaphore::new(readahead::AT_ONCE)),
@@ -122,17 +132,23 @@ impl Nfs {
     fn bounds(&self) -> Bounds {
         // What is kept is labelled.
         let beside = if self.cache.is_some() { 2 * BESIDE } else { BESIDE };
-        let most = self.transfer.saturating_add(beside);
+        let most = |operations: usize| self.transfer.saturating_mul(operations).saturating_add(beside);
         let bounds = self.most();
-        Bounds { request: bounds.request.min(most), reply: bounds.reply.min(most), ..bounds }
+        Bounds { request: bounds.request.min(most(WRITES)), reply: bounds.reply.min(most(1)), ..bounds }
     }
 
     /// How much the server takes in one compound.
     fn most(&self) -> Bounds {
         let limits = self.client.limits();
+        let (mut operations, mut request) = (limits.operations, u64::from(limits.request_bytes));
+        if let Some(whole) = self.extension.transactions.filter(|_| self.atomic) {
+            // COMPOUND_MODE is not counted.
+            operations = operations.min(whole.operations.saturating_add(1));
+            request = request.min(whole.bytes);
+        }
         Bounds {
-            operations: limits.operations as usize,
-            request: limits.request_bytes as usize,
+            operations: operations as usize,
+            request: request as usize,
             reply: limits.response_bytes as usize,
             kept_reply: limits.cached_response_bytes as usize,
         }
@@ -151,6 +167,15 @@ impl Nfs {
         let bounds = self.most();
         let room = bounds.request.min(bounds.reply).saturating_sub(AROUND);
         self.transfer.min(room).max(1)
+    }
+
+    /// Most bytes of a file that are written in one compound.
+    fn written_together(&self, write: &Write) -> usize {
+        let transfer = self.transfer();
+        // What is appended is appended whole.
+        let writes = if write.offset == APPEND { 1 } else { WRITES };
+        let room = self.most().request.saturating_sub(AROUND);
+        transfer.saturating_mul(writes).min(room).max(1)
     }
 }
 

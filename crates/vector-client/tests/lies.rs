@@ -216,3 +216,30 @@ async fn a_server_that_takes_less_than_it_grants_is_sent_less() {
     }
     stop.cancel();
 }
+
+/// A server may write less than it was sent (RFC 8881 §18.32.3): of several WRITEs in one compound, those behind that one are not where
+/// the rest goes.
+#[tokio::test]
+async fn what_was_written_in_part_is_written_again_from_there() {
+    const TRANSFER: usize = 4096;
+    let stop = CancellationToken::new();
+    let server = world::server(Limits::default(), stop.clone()).await;
+    let options = Options { transfer: TRANSFER, ..Options::default() };
+    // EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE, what the server has besides; then the second of the writes.
+    let writes_less = (0..8).map(|answer| (answer, Lie::Instead(TRANSFER as u32, 1000)));
+    let server = liar(server, writes_less.collect(), stop.clone()).await;
+    let client = Client::connect(server, options).await.unwrap();
+    let before = client.statistics();
+    let data = bytes::Bytes::from((0..3 * TRANSFER).map(|n| n as u8).collect::<Vec<_>>());
+    let write = Write::whole("/home/file", 0o600, data.clone());
+    assert_eq!(client.vwrite(vec![write]).await.unwrap(), [data.len() as u64]);
+    let after = client.statistics();
+    // The second time without the first thousand bytes, and so on, as long as the server says so.
+    let sent = (after.bytes_out - before.bytes_out) as usize;
+    assert!(
+        sent > 2 * data.len() - 1000,
+        "{sent} bytes in {} requests",
+        after.round_trips - before.round_trips
+    );
+    stop.cancel();
+}

@@ -8,8 +8,8 @@ use vector_client::{AttributeSet, Client, Read, Write};
 
 use super::page;
 use super::personality::{Act, Personality};
-use super::tree::{Tree, check_gone};
 use super::workload::Workload;
+use crate::tree::{Tree, check_gone};
 
 /// Bytes that a program has in memory: larger files are read and written in several calls.
 pub const AT_ONCE: usize = 16 << 20;

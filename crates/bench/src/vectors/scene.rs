@@ -9,10 +9,10 @@ use super::contender::{CONTENDERS, Contender};
 use super::delay::Line;
 use super::place::Place;
 use super::report::{Row, Run};
-use super::tree::Tree;
 use super::workload::{self, Workload};
 use super::{Vectors, page};
 use crate::peer::Peer;
+use crate::tree::Tree;
 
 /// One server over one line.
 pub struct Scene<'a> {

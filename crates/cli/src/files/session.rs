@@ -19,6 +19,9 @@ pub struct Common {
     /// Print how many round trips it took, on standard error
     #[arg(long)]
     pub stats: bool,
+    /// Let each request to a server be done whole or not at all, so that small files never are there in part (Kurma only)
+    #[arg(long)]
+    pub atomic: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -28,6 +31,8 @@ pub struct Common {
 pub struct Session {
     tool: &'static str,
     servers: HashMap<Server, Client>,
+    /// Whether requests are done whole or not at all.
+    atomic: bool,
     local: Option<Client>,
     out: BufWriter<Stdout>,
     status: u8,
@@ -45,7 +50,8 @@ pub fn run(
     runtime.map_err(Failure::failed)?.block_on(async {
         let out = BufWriter::with_capacity(64 << 10, std::io::stdout());
         let (servers, local) = (HashMap::new(), None);
-        let mut session = Session { tool, servers, local, out, status: 0, bytes: 0 };
+        let atomic = common.atomic;
+        let mut session = Session { tool, servers, atomic, local, out, status: 0, bytes: 0 };
         let result = work(&mut session).await;
         session.flush();
         if common.stats {
@@ -68,7 +74,7 @@ impl Session {
                 let client = match self.servers.get(&url.server) {
                     Some(client) => client.clone(),
                     None => {
-                        let client = connect(&url.server).await?;
+                        let client = connect(&url.server, self.atomic).await?;
                         self.servers.insert(url.server.clone(), client.clone());
                         client
                     }
@@ -182,11 +188,14 @@ pub fn ask(tool: &str, question: impl std::fmt::Display) -> bool {
     heard.is_ok() && answer.starts_with(['y', 'Y'])
 }
 
-async fn connect(server: &Server) -> Result<Client, Failure> {
-    let mut options = Options::default();
+async fn connect(server: &Server, atomic: bool) -> Result<Client, Failure> {
+    let mut options = Options { atomic, ..Options::default() };
     options.nfs.credential = Credential::Sys(who_we_are());
     let connected = Client::connect(server, options).await;
     connected.map_err(|error| {
+        if let Error::Unsupported(what) = error {
+            return Failure::failed(format_args!("{what} is more than {server} can do: leave --atomic out"));
+        }
         let mut cause: &dyn std::error::Error = &error;
         while let Some(deeper) = cause.source() {
             cause = deeper;

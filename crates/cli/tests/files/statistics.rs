@@ -1,6 +1,6 @@
 //! `--stats`: how little is sent.
 
-use crate::world::{World, kurma, output};
+use crate::world::{World, kurma, output, tool};
 
 fn trips(world: &World, words: &[&str]) -> u64 {
     let folder = world.local("here");
@@ -26,13 +26,21 @@ async fn hundreds_of_files_take_a_few_round_trips() {
     // What it takes to begin.
     let first = trips(&world, &["mkdir", &world.url("one")]) - 1;
     let trips = |words: &[&str]| trips(&world, words) - first;
-    // Finding out about the target, the directories, four batches, the attributes of directories.
-    let copied = trips(&["cp", "-a", "tree", &url]);
-    assert!(copied <= 16, "cp: {copied}");
-    let listed = trips(&["ls", "-lR", &url]);
-    assert!(listed <= 3, "ls: {listed}");
+    for atomic in [&[][..], &["--atomic"]] {
+        let trips = |words: &[&str]| trips(&[words, atomic].concat());
+        // Finding out about the target, the directories, four batches, the attributes of directories.
+        let copied = trips(&["cp", "-a", "tree", &url]);
+        assert!(copied <= 16, "cp: {copied} {atomic:?}");
+        let listed = trips(&["ls", "-lR", &url]);
+        assert!(listed <= 3, "ls: {listed} {atomic:?}");
+        world.kurma(&world.local("here"), &["cp", "-r", &url, "back"]);
+        let compared = tool("diff", &world.local("here")).args(["-r", "tree", "back"]).status().unwrap();
+        assert!(compared.success(), "{atomic:?}");
+        std::fs::remove_dir_all(world.local("here/back")).unwrap();
+        let removed = trips(&["rm", "-r", &url]);
+        assert!(removed <= 6, "rm: {removed} {atomic:?}");
+    }
+    world.kurma(&world.local("here"), &["cp", "-a", "tree", &url]);
     let found = trips(&["find", &url, "-type", "f"]);
     assert!(found <= 3, "find: {found}");
-    let removed = trips(&["rm", "-r", &url]);
-    assert!(removed <= 6, "rm: {removed}");
 }

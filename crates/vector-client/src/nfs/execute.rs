@@ -3,6 +3,7 @@
 mod kept;
 mod results;
 mod run;
+mod whole;
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use nfs4_client::operations::close;
 use nfs4_client::{ClientError, Reply};
 
 use super::links::keep_in_root;
-use super::plan::{Bounds, Context, Opening, Plan, Work, asks_for_more};
+use super::plan::{Bounds, Context, Opening, Plan, Promise, Work, asks_for_more};
 use super::position::Place;
 use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
@@ -73,7 +74,9 @@ impl Nfs {
                     self.split(&mut run);
                     Ok(())
                 }
-                Step::Write(write) if write.data.len() > self.transfer() => self.large(&mut run).await,
+                Step::Write(write) if write.data.len() > self.written_together(write) => {
+                    self.large(&mut run).await
+                }
                 Step::Write(write)
                     if write.offset == APPEND && front.size.is_none() && !self.extension.appends =>
                 {
@@ -159,9 +162,10 @@ impl Nfs {
         let ready = self.ready(run);
         let mut planned = 0;
         while planned < ready.len() && plans.len() < PARALLEL {
-            let rest = &ready[planned..];
+            let (promise, rest) = self.promise_of(&ready[planned..]);
+            let rest = &rest[..rest.len().min(run.most)];
             let lane = self.lanes.take();
-            let context = self.context(&lane, bounds, false);
+            let context = self.context(&lane, bounds, promise);
             let (plan, error) = Plan::of(rest, &context);
             if plan.pieces.is_empty() {
                 match error {
@@ -207,7 +211,7 @@ impl Nfs {
         let is_ready = |work: &&Work| match &work.step {
             Step::Write(write) => {
                 let known = write.offset != APPEND || work.size.is_some() || self.extension.appends;
-                write.data.len() <= transfer && known
+                write.data.len() <= self.written_together(write) && known
             }
             Step::Read(read) => read.length <= transfer as u64 || work.kept.is_some(),
             _ => true,
@@ -235,6 +239,10 @@ impl Nfs {
                 return Err((error.into(), unknown));
             }
         };
+        if plan.atomic && !reply.status.is_ok() {
+            return self.undone(run, plan, &reply).await.map(|()| false);
+        }
+        run.most = usize::MAX;
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
         let message = message_bytes(plan, &reply.results);
         let mut left = Vec::new();
@@ -274,8 +282,7 @@ impl Nfs {
             }
             let results = &reply.results[piece.operations.start..piece.operations.end.min(executed)];
             self.learn(&work, piece, results, message);
-            let key = &reply.results[piece.key];
-            let more = self.take(run, index, work, results, key, piece.descriptor);
+            let more = self.take(run, index, work, plan, piece, &reply.results);
             match more.await.map_err(|error| (error, 0))? {
                 None => {}
                 Some(rest) => left.push((index, rest)),
@@ -296,15 +303,15 @@ impl Nfs {
         Ok(all)
     }
 
-    pub(super) fn context<'a>(&'a self, lane: &'a Lane, bounds: Bounds, atomic: bool) -> Context<'a> {
+    pub(super) fn context<'a>(&'a self, lane: &'a Lane, bounds: Bounds, promise: Promise) -> Context<'a> {
         Context {
             root: &self.root,
             files: &self.files,
             owner: &lane.owner,
             bounds,
             transfer: self.transfer(),
-            atomic,
-            keeps: self.cache.is_some() && !atomic,
+            promise,
+            keeps: self.cache.is_some() && promise == Promise::Plain,
             promises: &self.promises,
         }
     }

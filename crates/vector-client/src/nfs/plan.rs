@@ -48,13 +48,15 @@ pub(super) struct Work {
     pub size: Option<u64>,
     /// Whether it has an open of its own: there is no right to what those after it want.
     pub alone: bool,
+    /// Whether it may be seen half done, as it cannot be done in a transaction.
+    pub growing: bool,
     /// What it reads, if that is still so.
     pub kept: Option<Arc<Kept>>,
 }
 
 impl Work {
     pub fn new(step: Step) -> Work {
-        Work { step, links: 0, size: None, alone: false, kept: None }
+        Work { step, links: 0, size: None, alone: false, growing: false, kept: None }
     }
 }
 
@@ -89,6 +91,8 @@ pub(super) struct Plan {
     /// Operations under the state id of a file that stays open.
     pub states: Vec<(usize, Arc<OpenState>)>,
     pub only_reads: bool,
+    /// Whether all of it is done or nothing.
+    pub atomic: bool,
     /// What it may change.
     pub touched: Vec<Touched>,
     request: usize,
@@ -98,6 +102,17 @@ pub(super) struct Plan {
     open: Option<Target>,
     /// Files that are closed at this point.
     closed: Vec<Descriptor>,
+}
+
+/// What a compound is to promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// What comes before a failure is done.
+    Plain,
+    /// As many steps as fit are done, or none of them.
+    Atomic,
+    /// All steps, fit or not.
+    Whole,
 }
 
 /// What plans need to know of the client.
@@ -110,8 +125,7 @@ pub(super) struct Context<'a> {
     pub bounds: Bounds,
     /// Most bytes of one WRITE.
     pub transfer: usize,
-    /// Whether all is done or nothing.
-    pub atomic: bool,
+    pub promise: Promise,
     /// Whether what is read is to be kept.
     pub keeps: bool,
     pub promises: &'a Promises,
@@ -135,18 +149,20 @@ impl Plan {
     /// As many of these steps as fit, in order; fewer also if one cannot be done at all, for the reason returned, or when
     /// one that changes something follows others that only read (so that those may be repeated).
     pub fn of(work: &[Work], context: &Context) -> (Plan, Option<Error>) {
-        let mut plan = Plan { only_reads: true, ..Plan::default() };
+        let atomic = context.promise != Promise::Plain;
+        let mut plan = Plan { only_reads: true, atomic, ..Plan::default() };
         let appends =
             |work: &Work| matches!(&work.step, Step::Write(it) if it.offset == APPEND && work.size.is_none());
         let appends = work.iter().take(STEPS).any(appends);
-        if context.atomic || appends {
-            let atomic = if context.atomic { compound_mode::ATOMIC } else { 0 };
+        if atomic || appends {
+            let atomic = if atomic { compound_mode::ATOMIC } else { 0 };
             let append = if appends { compound_mode::APPEND } else { 0 };
             plan.push(NfsArgOp::CompoundMode(CompoundModeArgs { flags: atomic | append }));
         }
-        let most = if context.atomic { work.len() } else { STEPS };
+        let whole = context.promise == Promise::Whole;
+        let most = if whole { work.len() } else { STEPS };
         for (index, item) in work.iter().enumerate().take(most) {
-            if !context.atomic && !may_follow(&work[..index], &item.step) {
+            if !whole && !may_follow(&work[..index], &item.step) {
                 break;
             }
             let mark = plan.mark();

@@ -8,7 +8,7 @@ use nfs4_client::ClientError;
 use super::Nfs;
 use super::execute::{Run, has_met_root, is_doubtful, refusal};
 use super::links::keep_in_root;
-use super::plan::{Bounds, Plan, Work};
+use super::plan::{Bounds, Plan, Promise, Work};
 use crate::step::{Done, Step};
 use crate::transaction::Aborted;
 use crate::{Error, Target};
@@ -36,7 +36,7 @@ impl Nfs {
                 reply: usize::MAX,
                 kept_reply: usize::MAX,
             };
-            let (plan, error) = Plan::of(&work, &self.context(&lane, everything, true));
+            let (plan, error) = Plan::of(&work, &self.context(&lane, everything, Promise::Whole));
             if let Some(error) = error {
                 return Err(Aborted { step: place(plan.pieces.len()), error, unknown: false });
             }
@@ -123,9 +123,8 @@ impl Nfs {
     ) -> Result<Vec<Done>, Error> {
         for piece in &plan.pieces {
             let Some((index, work)) = run.queue.pop_front() else { break };
-            let (own, key) = (&results[piece.operations.clone()], &results[piece.key]);
             // A part that is left over would be a defect of the server: it does all or nothing.
-            if self.take(&mut run, index, work, own, key, piece.descriptor).await?.is_some() {
+            if self.take(&mut run, index, work, plan, piece, results).await?.is_some() {
                 return Err(Error::Unsupported("a part of a step in a transaction"));
             }
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // tests, helpers included
 
+mod atomic;
 mod attributes;
 mod blocking;
 mod cache;

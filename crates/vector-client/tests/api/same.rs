@@ -176,7 +176,7 @@ async fn compare(script: Script) {
     let limits = Limits { operations: script.operations, ..Limits::default() };
     let nfs = World::with(limits, |options| {
         (options.transfer, options.extensions) = (script.transfer, script.extensions);
-        options.cache_bytes = script.cache_bytes;
+        (options.atomic, options.cache_bytes) = (script.atomic, script.cache_bytes);
     });
     let nfs = nfs.await;
     let (mut nfs, mut local) = (Player::new(nfs, little).await, Player::new(World::local(), little).await);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use vector_client::{
     AttributeSet, Client, Copy, CopyAct, CopyItem, CopyOptions, CopyWatch, Error, Kind, Make, NewAttributes,
-    Preserve, SetTime, Target, Time, Write,
+    Preserve, Read, SetTime, Target, Time, Write,
 };
 
 use crate::world::World;
@@ -43,6 +43,33 @@ async fn a_file_on_the_way_to_a_directory_is_an_error() {
         for path in ["/home/file/below", "/home/file"] {
             assert_eq!(world.client.ensure_directory(path, 0o755).await.unwrap_err().errno(), 20, "{path}");
         }
+    }
+}
+
+/// As NFSv4.1, and servers of 4.2 that leave it out.
+#[tokio::test]
+async fn a_server_that_has_no_copy_is_not_asked_for_one_again_and_again() {
+    let world = World::with(nfs4_server::Limits::default(), |options| {
+        options.nfs.minor_versions = vec![1];
+        options.cache_bytes = 0;
+    });
+    let world = world.await;
+    let client = &world.client;
+    client.vmkdir(vec![("/home/tree".into(), 0o755)]).await.unwrap();
+    let write = |n| Write::whole(format!("/home/tree/{n}"), 0o644, format!("content {n}"));
+    client.vwrite((0..100).map(write).collect()).await.unwrap();
+    let failure = client.vsscopy(vec![Copy::whole("/home/tree/1", "/home/copy", 0o644)]).await.unwrap_err();
+    assert_eq!(failure.error.errno(), 95, "{failure}");
+
+    let copies = vec![("/home/tree".into(), "/home/other".into())];
+    let options = CopyOptions::default();
+    let (failed, trips) = world.round_trips(client.cp_recursive(copies, client, &options, &mut ())).await;
+    assert_eq!(failed.unwrap(), 0);
+    // The two arguments, the directory, its names, COPY, then reading and writing, mode and times of the directory.
+    assert!(trips <= 9, "{trips}");
+    let copied = client.vread((0..100).map(|n| Read::new(format!("/home/other/{n}"), 0, 100)).collect());
+    for (n, data) in copied.await.unwrap().into_iter().enumerate() {
+        assert_eq!(data.into_bytes(), format!("content {n}"));
     }
 }
 

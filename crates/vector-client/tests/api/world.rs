@@ -16,9 +16,14 @@ use vector_client::{Client, Options, Statistics};
 
 /// A server, with one volume `home` that everybody may write to.
 pub async fn server(limits: Limits, stop: CancellationToken) -> SocketAddr {
+    server_of(&["home"], limits, stop).await
+}
+
+/// A server, with volumes that everybody may write to.
+pub async fn server_of(names: &[&str], limits: Limits, stop: CancellationToken) -> SocketAddr {
     let environment = Environment::real();
-    let volume = MemoryFileSystem::with(VolumeId(1), environment.clock.clone()).writable_by_all();
-    let exports = vec![Export::new("home", Arc::new(volume))];
+    let volume = |n| MemoryFileSystem::with(VolumeId(n), environment.clock.clone()).writable_by_all();
+    let exports = names.iter().zip(1..).map(|(name, n)| Export::new(*name, Arc::new(volume(n)))).collect();
     let config = ServerConfig { limits, ..ServerConfig::in_memory(exports, environment) };
     let server = Server::new(config).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -13,7 +13,7 @@ use nfs4::OpenHow;
 use nfs4::bits::share_access;
 
 use super::Kernel;
-use crate::vectors::tree::{Object, Tree};
+use crate::tree::{Object, Tree};
 
 impl Kernel {
     /// `ls -lR`: how many names.

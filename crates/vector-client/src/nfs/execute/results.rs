@@ -1,34 +1,36 @@
 //! What came of a step.
 
-use nfs4::{CopyRes, NfsResOp, NfsStatus, Outcome};
+use nfs4::{CopyRes, NfsArgOp, NfsResOp, NfsStatus, Outcome};
 use nfs4_client::ClientError;
 
 use super::Run;
 use crate::nfs::open_files::OpenFile;
-use crate::nfs::plan::{Work, access_bits, open_owner};
+use crate::nfs::plan::{Piece, Plan, Work, access_bits, open_owner};
 use crate::nfs::promise::delegated;
 use crate::nfs::{Nfs, attributes};
 use crate::step::{Data, Done, Step, TO_END};
 use crate::{AttributeSet, Error, Kind};
 
 impl Nfs {
-    /// The result of a step that was done; what is left of it if that was only a part.
+    /// The result of a step that was done, from those of its compound; what is left of it if that was only a part.
     pub(in crate::nfs) async fn take(
         &self,
         run: &mut Run,
         index: usize,
         mut work: Work,
+        plan: &Plan,
+        piece: &Piece,
         results: &[NfsResOp],
-        key: &NfsResOp,
-        descriptor: Option<crate::Descriptor>,
     ) -> Result<Option<Work>, Error> {
+        let own = piece.operations.start..piece.operations.end.min(results.len());
+        let (operations, key, results) = (&plan.operations[own.clone()], &results[piece.key], &results[own]);
         let done = match (&mut work.step, key) {
             (Step::Open(open), NfsResOp::GetFh(Outcome::Ok(handle))) => {
                 let opened = results.iter().find_map(|result| match result {
                     NfsResOp::Open(Outcome::Ok(opened)) => Some(opened),
                     _ => None,
                 });
-                let (Some(opened), Some(descriptor)) = (opened, descriptor) else {
+                let (Some(opened), Some(descriptor)) = (opened, piece.descriptor) else {
                     return Err(Error::Unsupported("an OPEN without a result"));
                 };
                 let share = (access_bits(open.read, open.write), nfs4::bits::share_deny::NONE);
@@ -77,19 +79,25 @@ impl Nfs {
                 return Ok(Some(work));
             }
             (Step::Write(write), NfsResOp::Write(Outcome::Ok(_))) => {
-                let mut count = 0;
-                for wrote in results.iter().filter_map(|result| match result {
-                    NfsResOp::Write(Outcome::Ok(wrote)) => Some(wrote),
+                let (mut count, mut asked) = (0, 0);
+                let writes = operations.iter().zip(results).filter_map(|pair| match pair {
+                    (NfsArgOp::Write(write), NfsResOp::Write(Outcome::Ok(wrote))) => {
+                        Some((write.data.len(), wrote))
+                    }
                     _ => None,
-                }) {
-                    count += wrote.count as usize;
+                });
+                for (length, wrote) in writes {
+                    // Behind one that was done in part there is a gap.
+                    if count == asked {
+                        count += (wrote.count as usize).min(length);
+                    }
+                    asked += length;
                     if wrote.committed == nfs4::StableHow::Unstable
                         && let Some(descriptor) = write.target.descriptor()
                     {
                         self.files.get(descriptor)?.wrote_unsafely(wrote.verifier);
                     }
                 }
-                let count = count.min(write.data.len());
                 run.finish(index, Done::Written(count as u64));
                 if count == write.data.len() || count == 0 {
                     return Ok(None);

@@ -13,6 +13,8 @@ pub(in crate::nfs) struct Run {
     pub delayed: Option<(Duration, Duration)>,
     /// How often the server refused a compound as too large.
     pub refused: u32,
+    /// Pieces that go into the next compound at most.
+    pub most: usize,
     /// Whether what is kept may stand for what is read.
     pub keeps: bool,
     /// What was [in doubt](nfs4_client::Client::doubts) before the last compound was sent.
@@ -21,7 +23,7 @@ pub(in crate::nfs) struct Run {
 
 impl Run {
     pub fn new(queue: VecDeque<(usize, Work)>) -> Run {
-        Run { queue, done: Vec::new(), delayed: None, refused: 0, keeps: false, doubts: 0 }
+        Run { queue, done: Vec::new(), delayed: None, refused: 0, most: usize::MAX, keeps: false, doubts: 0 }
     }
 
     /// The result of a step, or of a part of it.

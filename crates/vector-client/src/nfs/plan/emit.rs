@@ -62,7 +62,7 @@ impl Emit<'_> {
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
                 self.plan.closed.push(*number);
                 // An atomic compound gives nothing up that cannot be taken back.
-                if let Some(id) = delegated(&file.open).filter(|_| !self.context.atomic) {
+                if let Some(id) = delegated(&file.open).filter(|_| !self.plan.atomic) {
                     self.context.promises.closing(&file.open);
                     let back = NfsArgOp::DelegReturn(DelegReturnArgs { state_id: id.newest() });
                     unless = Some(self.plan.push(back));
@@ -106,7 +106,7 @@ impl Emit<'_> {
                     request.insert(Attribute::Type);
                 }
                 let changes = |work: &Work| !only_asks(&work.step);
-                if *follow && (self.context.atomic || next.iter().take(STEPS).any(changes)) {
+                if *follow && (self.plan.atomic || next.iter().take(STEPS).any(changes)) {
                     // Afterwards it would be too late to follow it.
                     self.unless_link();
                 }

@@ -30,6 +30,9 @@ pub(super) struct Ends<'a> {
     pub by_server: AtomicBool,
 }
 
+/// The server has no such operation.
+const EOPNOTSUPP: i32 = 95;
+
 /// A step for one of the objects.
 struct Task {
     piece: usize,
@@ -74,18 +77,25 @@ impl Ends<'_> {
             tasks.push_back(Task { piece: index, act: CopyAct::Write, step });
             attributes.extend(self.attributes(index, item));
         }
-        // After all copies: nothing else may follow a copy in one compound.
-        tasks.append(&mut attributes);
         self.perform(pieces, tasks, results).await?;
         for result in results.iter_mut() {
-            let Some(Err((CopyAct::Write, error))) = result else { continue };
-            if error.errno() == 95 || is_unknown_operation(error) {
-                self.by_server.store(false, Ordering::Relaxed);
+            if let Some(Err((CopyAct::Write, _))) = result {
+                // Reading and writing says why it cannot be done, if it cannot.
+                *result = None;
             }
-            // Reading and writing says why it cannot be done, if it cannot.
-            *result = None;
         }
-        Ok(())
+        // After all copies: nothing else may follow a copy in one compound.
+        attributes.retain(|task| matches!(results[task.piece], Some(Ok(_))));
+        self.perform(pieces, attributes, results).await
+    }
+
+    /// Remembers it if this says that the server has no COPY; whether it does.
+    pub fn refused_copy(&self, error: &Error) -> bool {
+        let has_none = error.errno() == EOPNOTSUPP;
+        if has_none {
+            self.by_server.store(false, Ordering::Relaxed);
+        }
+        has_none
     }
 
     /// The content of each that has no result yet: of a file, or where a link leads.
@@ -127,7 +137,7 @@ impl Ends<'_> {
                 Ok(_) => {}
                 Err(error) => results[task.piece] = Some(Err((task.act, error))),
             }
-            None
+            Next::OtherObjects
         })
         .await?;
         for index in grown {
@@ -183,7 +193,8 @@ impl Ends<'_> {
         (!linked && !new.is_empty()).then_some(Task { piece, act: CopyAct::SetAttributes, step })
     }
 
-    /// Does the steps. After one that failed, the further ones for the same object are left out.
+    /// Does the steps. After one that failed, the further ones for the same object are left out; after a copy that the server
+    /// does not know how to make, all.
     async fn perform(
         &self,
         pieces: &[Piece],
@@ -201,16 +212,19 @@ impl Ends<'_> {
                     if !matches!(result, Some(Ok(_))) {
                         *result = Some(Ok(bytes));
                     }
-                    None
+                    Next::OtherObjects
+                }
+                Err(error) if matches!(task.step, Step::Copy(_)) && self.refused_copy(&error) => {
+                    Next::Nothing
                 }
                 Err(error) => {
                     let item = &pieces[task.piece].item;
                     let again = self.otherwise(item, &task, &error);
                     if again.is_empty() {
                         *result = Some(Err((task.act, error)));
-                        return None;
+                        return Next::OtherObjects;
                     }
-                    Some(again)
+                    Next::Instead(again)
                 }
             }
         })
@@ -262,12 +276,19 @@ enum Content {
     HardLink,
 }
 
-/// Does the steps in order; after one that failed, what `settle` says instead, and otherwise leaves out the further ones for the
-/// same object.
+/// What comes after a step that failed.
+enum Next {
+    Instead(Vec<Task>),
+    /// Further steps for the same object are left out.
+    OtherObjects,
+    Nothing,
+}
+
+/// Does the steps in order; after one that failed, what `settle` says.
 async fn each(
     client: &Client,
     mut tasks: VecDeque<Task>,
-    mut settle: impl FnMut(Task, Result<Done, Error>) -> Option<Vec<Task>>,
+    mut settle: impl FnMut(Task, Result<Done, Error>) -> Next,
 ) -> Result<(), Error> {
     while !tasks.is_empty() {
         let steps = tasks.iter().map(|task| task.step.clone()).collect();
@@ -282,8 +303,9 @@ async fn each(
         if let (Some(error), Some(task)) = (failed, tasks.pop_front()) {
             let piece = task.piece;
             match settle(task, Err(error)) {
-                Some(instead) => instead.into_iter().rev().for_each(|task| tasks.push_front(task)),
-                None => tasks.retain(|task| task.piece != piece),
+                Next::Instead(instead) => instead.into_iter().rev().for_each(|task| tasks.push_front(task)),
+                Next::OtherObjects => tasks.retain(|task| task.piece != piece),
+                Next::Nothing => tasks.clear(),
             }
         }
     }
@@ -318,10 +340,6 @@ pub(super) fn preserved(item: &CopyItem, preserve: Preserve) -> NewAttributes {
 pub(super) fn may_do_without_owner(attributes: &NewAttributes, error: &Error) -> bool {
     let has_owner = attributes.owner.is_some() || attributes.group.is_some();
     has_owner && matches!(error.errno(), 1 | 13 | 22 | 95)
-}
-
-fn is_unknown_operation(error: &Error) -> bool {
-    matches!(error, Error::Refused { status: nfs4::NfsStatus::OpIllegal, .. })
 }
 
 /// The text of a symbolic link to this.

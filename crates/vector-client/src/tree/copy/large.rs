@@ -65,7 +65,10 @@ impl Ends<'_> {
                     copied += bytes.sum::<u64>();
                 }
                 Err(failure) if matches!(failure.error, Error::Connection(_)) => return Err(failure.error),
-                Err(_) => return Ok(None),
+                Err(failure) => {
+                    self.refused_copy(&failure.error);
+                    return Ok(None);
+                }
             }
         }
         Ok(Some(copied))

@@ -28,6 +28,8 @@ pub struct Script {
     pub transfer: usize,
     /// Whether the client uses what only this server has.
     pub extensions: bool,
+    /// Whether its compounds are done whole or not at all.
+    pub atomic: bool,
     /// How much the client keeps of what it reads.
     pub cache_bytes: u64,
 }
@@ -89,8 +91,9 @@ pub fn script() -> impl Strategy<Value = Script> {
     let parts = prop::collection::vec(part, 1..STEPS / 3);
     // Few operations, and little data, are many compounds.
     let cache = select(vec![0, 4 << 10, 64 << 20]);
-    let measures = (select(vec![16, 24, 1024]), select(vec![8, 1 << 20]), prop::bool::ANY, cache);
-    (parts, measures).prop_map(|(mut parts, (operations, transfer, extensions, cache_bytes))| {
+    let kinds = select(vec![(false, false), (true, false), (true, true)]);
+    let measures = (select(vec![16, 24, 1024]), select(vec![8, 1 << 20]), kinds, cache);
+    (parts, measures).prop_map(|(mut parts, (operations, transfer, (extensions, atomic), cache_bytes))| {
         let mut steps = 0;
         parts.retain(|part| {
             steps += match part {
@@ -99,7 +102,7 @@ pub fn script() -> impl Strategy<Value = Script> {
             };
             steps <= STEPS
         });
-        Script { parts, operations, transfer, extensions, cache_bytes }
+        Script { parts, operations, transfer, extensions, atomic, cache_bytes }
     })
 }
 
