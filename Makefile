@@ -28,9 +28,10 @@ system:
 	@scripts/setup build test
 	$(CARGO) test --locked -p cli
 
-# NFS clients of other makers, in user space.
+# NFS clients of other makers, in user space, and the vectorized client with a server of another make.
 foreign:
 	@scripts/setup build foreign
+	$(CARGO) test --locked -p vector-client --test wire -- --ignored
 	$(CARGO) build --locked --bin kurma
 	PATH="$$HOME/.cargo/bin:$$PATH" tests/foreign/all
 
@@ -64,7 +65,7 @@ conformance:
 
 # What is too slow for every change.
 soak:
-	@scripts/setup build test guest
+	@scripts/setup build test guest soak
 	tests/soak
 
 # The library for C with its header, pkg-config file and manual page.

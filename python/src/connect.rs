@@ -35,6 +35,7 @@ pub fn options(host: &str, changes: &Bound<'_, PyDict>) -> PyResult<Options> {
             "slots" => options.nfs.slots = value.extract()?,
             "message_bytes" => options.nfs.message_bytes = value.extract()?,
             "transfer" => options.transfer = value.extract()?,
+            "cache_bytes" => options.cache_bytes = value.extract()?,
             "timeout" => options.nfs.timeout = seconds(&value)?,
             "connect_timeout" => options.nfs.connect_timeout = seconds(&value)?,
             "patience" => options.nfs.patience = seconds(&value)?,

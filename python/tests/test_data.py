@@ -1,6 +1,7 @@
 """Reading and writing."""
 
 import errno
+import os
 
 import pytest
 
@@ -32,6 +33,19 @@ def test_two_reads_of_one_path_share_an_open(nfs_world):
     assert client.vread([("file-0", 0, 3), ("file-0", 4, 3)]) == [b"con", b"ent"]
     # PUTROOTFH, three LOOKUPs less the last one, OPEN, GETATTR, READ, GETATTR, READ, CLOSE: what is kept needs a label.
     assert client.statistics().operations - before == 9
+
+
+def test_what_was_read_is_kept_in_as_much_memory_as_is_said(nfs_world):
+    content = os.urandom(100_000)
+    nfs_world.client.write_files({"a": content})
+    for cache_bytes, is_kept in [(None, True), (16 << 20, True), (1 << 62, True), (50_000, False), (0, False)]:
+        client = nfs_world.another(**({} if cache_bytes is None else {"cache_bytes": cache_bytes}))
+        assert client.vread([("a", 0, 100_000)]) == [content]
+        before = client.statistics()
+        assert client.vread([("a", 0, 100_000)]) == [content]
+        after = client.statistics()
+        assert after.round_trips - before.round_trips == 1
+        assert (after.bytes_in - before.bytes_in < 1000) == is_kept, cache_bytes
 
 
 def test_a_file_may_be_written_and_read_in_one_vector(world, client):

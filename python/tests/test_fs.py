@@ -51,6 +51,18 @@ def test_it_is_what_fsspec_opens_for_its_urls(nfs_place, server):
         KurmaFileSystem()
 
 
+@pytest.mark.parametrize(("cache_bytes", "is_kept"), [(16 << 20, True), (0, False)])
+def test_what_was_read_is_kept_in_as_much_memory_as_is_said(nfs_place, server, cache_bytes, is_kept):
+    content = os.urandom(100_000)
+    url = nfs_place.replace("nfs://", "kurma://") + "/a"
+    fs, path = fsspec.url_to_fs(url, uid=0, gid=0, cache_bytes=cache_bytes)
+    fs.pipe(path, content)
+    assert fs.cat(path) == content
+    before = fs.client.statistics().bytes_in
+    assert fs.cat(path) == content
+    assert (fs.client.statistics().bytes_in - before < 10_000) == is_kept
+
+
 def test_many_files_go_in_few_round_trips(here, tmp_path):
     fs, count = here.fs, 500
     files = {here / f"{n:03}": f"content {n}".encode() for n in range(count)}

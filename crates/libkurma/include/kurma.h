@@ -23,6 +23,8 @@
 #define KURMA_TO_END UINT64_MAX
 /* The index of no element. */
 #define KURMA_NO_INDEX SIZE_MAX
+/* The bytes of memory that stand for none: what was read is not kept. */
+#define KURMA_NO_CACHE UINT64_MAX
 
 
 // Does not follow a symbolic link that a path ends in.
@@ -222,6 +224,9 @@ typedef struct kurma_options {
   const char *tls_certificates;
   // Path of a PEM file with their key, or NULL.
   const char *tls_key;
+  // Bytes of memory for what was read, to be handed out again when the server says that it is still so; 0 for 64 MiB,
+  // KURMA_NO_CACHE for none.
+  uint64_t cache_bytes;
 } kurma_options;
 
 // What a client has sent and received so far; zeros for a local directory.

@@ -50,7 +50,13 @@ pub struct Options {
     pub tls_certificates: *const c_char,
     /// Path of a PEM file with their key, or NULL.
     pub tls_key: *const c_char,
+    /// Bytes of memory for what was read, to be handed out again when the server says that it is still so; 0 for 64 MiB,
+    /// KURMA_NO_CACHE for none.
+    pub cache_bytes: u64,
 }
+
+/// `cache_bytes` that stand for none (KURMA_NO_CACHE).
+const NO_CACHE: u64 = u64::MAX;
 
 impl Options {
     /// The process as it is.
@@ -71,6 +77,7 @@ impl Options {
             tls_authorities: std::ptr::null(),
             tls_certificates: std::ptr::null(),
             tls_key: std::ptr::null(),
+            cache_bytes: 0,
         }
     }
 
@@ -128,6 +135,11 @@ impl Options {
             0 => {}
             4096..=0x100_0000 => options.transfer = self.transfer as usize,
             _ => return Err(Refusal::invalid("transfer is less than 4 KiB or more than 16 MiB")),
+        }
+        match self.cache_bytes {
+            0 => {}
+            NO_CACHE => options.cache_bytes = 0,
+            bytes => options.cache_bytes = bytes,
         }
         match self.no_extensions {
             0 => {}
@@ -251,6 +263,21 @@ mod tests {
         let no_pem =
             Options { tls_server: c"host".as_ptr(), tls_authorities: c"/etc/hosts".as_ptr(), ..usual };
         assert!(refused(no_pem));
+    }
+
+    #[test]
+    fn memory_for_what_was_read_is_the_usual_none_or_as_much_as_was_said() {
+        let usual = vector_client::Options::default().cache_bytes;
+        for (said, meant) in [(0, usual), (NO_CACHE, 0), (5 << 20, 5 << 20)] {
+            let options = Options { cache_bytes: said, ..Options::of_process() };
+            // SAFETY: its pointers are NULL.
+            assert_eq!(unsafe { options.to_options() }.unwrap().cache_bytes, meant);
+        }
+        // A program that was compiled before there was such a thing.
+        let older = Options { size: std::mem::offset_of!(Options, cache_bytes), ..Options::of_process() };
+        let older = Options { cache_bytes: 7, ..older };
+        // SAFETY: it points to more than its size says.
+        assert_eq!(unsafe { Options::read(&raw const older) }.unwrap().cache_bytes, 0);
     }
 
     #[test]

@@ -62,6 +62,7 @@ cases! {
     appending_goes_on_where_the_last_append_ended
     a_read_may_ask_for_more_than_any_file_has
     no_message_is_longer_than_was_asked_for
+    what_was_read_is_kept_in_as_much_memory_as_is_said
     a_copy_within_the_server_sends_no_data
     many_whole_files_are_copied_in_one_round_trip
     what_follows_a_long_copy_waits_for_all_of_it

@@ -166,6 +166,40 @@ static void no_message_is_longer_than_was_asked_for(world *w)
 	OK(kurma_close(client));
 }
 
+/* Bytes received when a file of 100,000 is read for the second time with so much memory. */
+static uint64_t received_again(world *w, uint64_t cache_bytes)
+{
+	kurma_options options;
+	kurma_client *client;
+	kurma_options_init(&options, sizeof options);
+	CHECK(options.cache_bytes == 0);
+	options.cache_bytes = cache_bytes;
+	OK(kurma_connect(w->place, &options, &client));
+	kurma_statistics before, after;
+	for (int n = 0; n < 2; n++) {
+		kurma_read_arg read = reading("/home/a", 0, 100000);
+		OK(kurma_get_statistics(client, &before));
+		OK(kurma_vread(client, &read, 1));
+		OK(kurma_get_statistics(client, &after));
+		CHECK(read.done == 100000 && memcmp(read.data, bytes(100000, 3), 100000) == 0);
+		CHECK(after.round_trips - before.round_trips == 1);
+	}
+	OK(kurma_close(client));
+	return after.bytes_in - before.bytes_in;
+}
+
+static void what_was_read_is_kept_in_as_much_memory_as_is_said(world *w)
+{
+	if (!w->is_nfs)
+		return;
+	OK(kurma_write_file(w->client, "/home/a", bytes(100000, 3), 100000, 0644));
+	CHECK(received_again(w, 0) < 1000);
+	CHECK(received_again(w, 16 << 20) < 1000);
+	CHECK(received_again(w, UINT64_C(1) << 62) < 1000);
+	CHECK(received_again(w, 50000) > 100000);
+	CHECK(received_again(w, KURMA_NO_CACHE) > 100000);
+}
+
 const test_case data_cases[] = {
 	CASE(many_files_are_made_written_and_read_in_one_round_trip_each),
 	CASE(two_reads_of_one_path_share_an_open),
@@ -177,5 +211,6 @@ const test_case data_cases[] = {
 	CASE(appending_goes_on_where_the_last_append_ended),
 	CASE(a_read_may_ask_for_more_than_any_file_has),
 	CASE(no_message_is_longer_than_was_asked_for),
+	CASE(what_was_read_is_kept_in_as_much_memory_as_is_said),
 	{ NULL, NULL },
 };

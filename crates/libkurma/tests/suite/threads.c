@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
-#define THREADS 24
-#define ROUNDS 20
+#define THREADS 64
+#define ROUNDS 10
 
 typedef struct worker {
 	world *w;

@@ -33,6 +33,9 @@ const OWN: usize = 64 << 10;
 /// A shard below this could not hold a few blocks.
 const SHARD_BYTES: u64 = 8 << 20;
 
+/// Most entries that a table is made for; it may become larger.
+const ITEMS: u64 = 1 << 18;
+
 /// Most shards: as many threads as a machine has seldom want the same one.
 const SHARDS: u64 = 32;
 
@@ -245,7 +248,8 @@ where
     Weight: Weighter<K, V>,
 {
     let shards = (bytes / SHARD_BYTES).clamp(1, SHARDS) as usize;
-    let items = (bytes / usual).max(16) as usize;
+    // Room is made for so many beforehand, however much memory there may be one day.
+    let items = (bytes / usual).clamp(16, ITEMS) as usize;
     let options =
         OptionsBuilder::new().estimated_items_capacity(items).weight_capacity(bytes).shards(shards).build();
     match options {
@@ -262,6 +266,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn memory_without_end_is_not_taken_beforehand() {
+        for bytes in [u64::MAX, 1 << 50] {
+            let cache = Cache::new(bytes).unwrap();
+            assert!(cache.capacity() > bytes / 2);
+        }
+        assert!(Cache::new(0).is_none() && Cache::new(1).is_some());
+    }
 
     fn handle(number: u8) -> FileHandle {
         FileHandle::new(vec![number; 16]).unwrap()
