@@ -14,6 +14,7 @@ mod scalar;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -26,6 +27,8 @@ use crate::{
 
 /// Threads that wait for the network and for timers; the work of a call is done on the thread that makes it.
 const THREADS: usize = 2;
+/// How long the end of the last client waits for its threads, that may be inside of a system call.
+const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Files of an NFS server or of a local directory. Cheap to clone; everything may be called from many threads at once.
 ///
@@ -44,7 +47,7 @@ pub struct Walk<'a> {
     failed: bool,
 }
 
-/// A runtime that is ended without waiting, wherever it is dropped.
+/// A runtime that ends with the last client of it.
 struct Engine {
     runtime: Option<Runtime>,
 }
@@ -75,7 +78,11 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        let Some(runtime) = self.runtime.take() else { return };
+        if Handle::try_current().is_err() {
+            // A thread still running while the program ends would find the C library's state torn down.
+            runtime.shutdown_timeout(LAST_WORK);
+        } else {
             runtime.shutdown_background();
         }
     }

@@ -42,6 +42,13 @@ pub(super) struct Wanted {
     pub follow: bool,
 }
 
+impl Wanted {
+    /// A link is in the way of a name that has to be new, wherever it leads (`O_EXCL` of `open(2)`).
+    fn follows(self) -> bool {
+        self.follow && !self.create.is_some_and(|create| create.exclusive)
+    }
+}
+
 /// A file that was opened.
 pub(super) struct Opened {
     pub file: Arc<OpenFile>,
@@ -55,7 +62,7 @@ impl Vector<'_> {
         let Open { target, read, write, create, truncate, follow } = open;
         let wanted =
             Wanted { read: *read, write: *write, create: *create, truncate: *truncate, follow: *follow };
-        let opened = match self.find(target, *follow)? {
+        let opened = match self.find(target, wanted.follows())? {
             Found::Open(file) => open_again(&file, wanted).map_err(|errno| local(target, errno))?,
             found => self.open_found(target, found, wanted)?,
         };
@@ -113,7 +120,7 @@ impl Vector<'_> {
 
     /// A file to be read or written by one step: opened now, or open already.
     pub fn open_to_use(&mut self, target: &Target, wanted: Wanted) -> Result<Opened, Error> {
-        let file = match self.find(target, wanted.follow)? {
+        let file = match self.find(target, wanted.follows())? {
             Found::Open(file) => file,
             found => return self.open_found(target, found, wanted),
         };
@@ -167,7 +174,7 @@ impl Vector<'_> {
                 };
                 return Ok(Opened { file, made_in });
             }
-            found = self.find(target, wanted.follow)?;
+            found = self.find(target, wanted.follows())?;
         }
         Err(failed(Errno::BUSY))
     }

@@ -34,6 +34,22 @@ async fn files_are_opened_as_each_is_wanted_in_one_round_trip() {
 }
 
 #[tokio::test]
+async fn what_is_open_for_reading_alone_is_not_written_however_little() {
+    let strangers = World::with(Default::default(), |options| options.extensions = false).await;
+    let [server, local] = World::each().await;
+    for world in [server, local, strangers] {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
+        let read = world.client.vopen(vec![Open::read("/home/a")]).await.unwrap()[0];
+        for data in ["", "x"] {
+            for write in [Write::append(read, data), Write::new(read, 0, data)] {
+                let refused = world.client.vwrite(vec![write]).await.unwrap_err();
+                assert_eq!(refused.error.errno(), 9, "{refused}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_open_file_is_a_target_of_every_kind_of_call() {
     for world in World::each().await {
         world.client.vwrite(vec![Write::whole("/home/c", 0o600, "here")]).await.unwrap();

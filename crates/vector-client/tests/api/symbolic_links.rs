@@ -1,6 +1,6 @@
 //! Symbolic links on the way, which the server leaves to the client.
 
-use vector_client::{AttributeSet, Client, Done, Error, Open, Read, Step, Target, Write};
+use vector_client::{AttributeSet, Client, Creation, Done, Error, Open, Read, Step, Target, Write};
 
 use crate::world::World;
 
@@ -83,6 +83,25 @@ async fn links_that_lead_nowhere_or_round_and_round_are_errors() {
         let failure =
             world.client.vread(vec![Read::new("/home/real/deep/content/x", 0, 9)]).await.unwrap_err();
         assert_eq!(failure.error.errno(), 20, "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_in_the_way_of_what_has_to_be_new_wherever_it_leads() {
+    for world in worlds().await {
+        let text = vec![("/home/nowhere".into(), "missing".into())];
+        world.client.vsymlink(text).await.unwrap();
+        for path in ["/home/nowhere", "/home/file"] {
+            let new = Creation { mode: 0o600, exclusive: true };
+            let open = Open { create: Some(new), ..Open::read(path) };
+            let refused = world.client.vopen(vec![open]).await.unwrap_err();
+            assert_eq!(refused.error.errno(), 17, "{refused}");
+            let write = Write { create: Some(new), ..Write::new(path, 0, "new") };
+            let refused = world.client.vwrite(vec![write]).await.unwrap_err();
+            assert_eq!(refused.error.errno(), 17, "{refused}");
+        }
+        let missing = world.client.vread(vec![Read::new("/home/missing", 0, 1)]).await.unwrap_err();
+        assert!(missing.error.is_not_found(), "{missing}");
     }
 }
 

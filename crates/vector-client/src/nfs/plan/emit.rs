@@ -94,7 +94,9 @@ impl Emit<'_> {
                     let offset = if offset == APPEND { APPEND } else { offset.saturating_add(start as u64) };
                     write(state_id, offset, how, data)
                 };
-                let starts = || (0..it.data.len()).step_by(self.context.transfer);
+                // Nothing is written to what an OPEN says enough of; whether a descriptor may be written, only WRITE says.
+                let least = usize::from(it.target.descriptor().is_some());
+                let starts = || (0..it.data.len().max(least)).step_by(self.context.transfer);
                 let writes = |state_id| starts().map(|start| one(state_id, start)).collect();
                 self.data(work, next, it.create, it.truncate, writes)?
             }
