@@ -11,6 +11,7 @@ mod tree;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use environment::{Clock, SystemClock};
@@ -31,7 +32,7 @@ pub struct MemoryFileSystem {
 struct Shared {
     volume: VolumeId,
     clock: Arc<dyn Clock>,
-    verifier: [u8; 8],
+    verifier: AtomicU64,
     committed: Mutex<Committed>,
     references: Mutex<HashMap<ObjectId, u64>>,
     /// Held for writing by an exclusive transaction, for reading by every other commit.
@@ -59,7 +60,7 @@ impl MemoryFileSystem {
                 volume,
                 committed: Mutex::new(Committed { version: 0, tree: Tree::new(volume, now) }),
                 clock,
-                verifier: verifier.to_be_bytes(),
+                verifier: AtomicU64::new(verifier),
                 references: Mutex::default(),
                 turn: Arc::default(),
             }),
@@ -70,6 +71,11 @@ impl MemoryFileSystem {
     pub fn writable_by_all(self) -> MemoryFileSystem {
         self.shared.committed.lock().tree.set_root_mode(0o777);
         self
+    }
+
+    /// Says from now on, as after a crash, that what was written and not synced may be lost. Nothing is.
+    pub fn change_write_verifier(&self) {
+        self.shared.verifier.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -101,7 +107,7 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn write_verifier(&self) -> [u8; 8] {
-        self.shared.verifier
+        self.shared.verifier.load(Ordering::Relaxed).to_be_bytes()
     }
 }
 

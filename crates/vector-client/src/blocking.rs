@@ -11,6 +11,7 @@
 //! ```
 
 mod scalar;
+mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use crate::{
     AttributeSet, Attributes, Descriptor, Entry, Error, Failure, Found, NewAttributes, Options, Statistics,
     Target, VectorResult,
 };
+
+pub use writer::Writer;
 
 /// Threads that wait for the network and for timers; the work of a call is done on the thread that makes it.
 const THREADS: usize = 2;

@@ -49,6 +49,7 @@ mod target;
 mod transaction;
 mod tree;
 mod walk;
+mod writer;
 
 pub use attributes::{AttributeSet, Attributes, Kind, NewAttributes, Owner, SetTime, Time};
 pub use client::Client;
@@ -62,3 +63,4 @@ pub use target::{Base, Target};
 pub use transaction::{Aborted, Committed, StepResult, Ticket, Transaction, TransactionLimits};
 pub use tree::{CopyAct, CopyItem, CopyOptions, CopyWatch, Links, Make, Preserve, Removal};
 pub use walk::{Found, Walk};
+pub use writer::Writer;

@@ -3,7 +3,6 @@
 mod coherence;
 mod delegations;
 mod readahead;
-mod restart;
 
 use std::future::Future;
 
@@ -12,8 +11,8 @@ use vector_client::{
     AttributeSet, Client, Data, Error, NewAttributes, Open, Read, Statistics, Step, TO_END, Write,
 };
 
+use crate::restart::Restarting;
 use crate::world::World;
-use restart::Restarting;
 
 /// Bytes of messages without any content of files.
 const NO_PAYLOAD: u64 = 1024;

@@ -12,8 +12,8 @@ use environment::{Clock, Environment};
 use ids::Timestamp;
 use vector_client::{AttributeSet, NewAttributes, Open, Read, Step, Write};
 
-use super::restart::{LEASE, Restarting};
 use super::{content, cost, whole};
+use crate::restart::{LEASE, Restarting};
 use crate::world::World;
 
 const WANTED: AttributeSet = AttributeSet::SIZE.with(AttributeSet::MODE).with(AttributeSet::CHANGE);

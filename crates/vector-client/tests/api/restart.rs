@@ -74,6 +74,11 @@ impl Restarting {
         self.start_again().await;
     }
 
+    /// To be called while the server is stopped: it says that what was not safe may be lost.
+    pub fn lose(&self) {
+        self.volume.change_write_verifier();
+    }
+
     pub async fn stop(&mut self) {
         if let Some((stop, task)) = self.running.take() {
             stop.cancel();

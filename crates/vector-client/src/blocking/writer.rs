@@ -1,0 +1,83 @@
+use std::io;
+use std::sync::Arc;
+
+use super::{Client, Engine};
+use crate::{Descriptor, Error};
+
+/// As [`crate::Writer`], and as any [`io::Write`].
+///
+/// [`flush`](io::Write::flush) is [`sync`](Writer::sync). Dropped, it closes the file, and nobody hears of errors.
+pub struct Writer {
+    writer: Option<crate::Writer>,
+    engine: Arc<Engine>,
+}
+
+impl Client {
+    /// As [`crate::Client::writer`].
+    ///
+    /// # Errors
+    /// In asynchronous code; the file stays open then.
+    pub fn writer(&self, descriptor: Descriptor, offset: u64) -> Result<Writer, Error> {
+        let writer = self.engine.wait(async { self.client.writer(descriptor, offset) })?;
+        Ok(Writer { writer: Some(writer), engine: Arc::clone(&self.engine) })
+    }
+}
+
+impl Writer {
+    /// As [`crate::Writer::position`].
+    pub fn position(&self) -> u64 {
+        self.writer.as_ref().map_or(0, crate::Writer::position)
+    }
+
+    /// As [`crate::Writer::sync`].
+    ///
+    /// # Errors
+    /// Those of the asynchronous call.
+    pub fn sync(&mut self) -> Result<(), Error> {
+        match &mut self.writer {
+            Some(writer) => self.engine.wait(writer.sync())?,
+            None => Ok(()),
+        }
+    }
+
+    /// As [`crate::Writer::close`].
+    ///
+    /// # Errors
+    /// Those of the asynchronous call.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        match self.writer.take() {
+            Some(writer) => self.engine.wait(writer.close())?,
+            None => Ok(()),
+        }
+    }
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if let Some(writer) = &mut self.writer
+            && writer.take_slice(data).map_err(said)?
+        {
+            self.engine.wait(writer.pass_on()).flatten().map_err(said)?;
+        }
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sync().map_err(said)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // In asynchronous code it goes on by itself.
+        let _ = self.end();
+    }
+}
+
+fn said(error: Error) -> io::Error {
+    io::Error::new(io::Error::from_raw_os_error(error.errno()).kind(), error)
+}
