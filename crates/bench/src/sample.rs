@@ -35,6 +35,24 @@ pub fn estimate(samples: &[f64]) -> Estimate {
     Estimate { mean, half_width: t * (variance / count).sqrt() }
 }
 
+/// Median of independent samples, and a 95 % confidence interval for it: of few samples all of their range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Median {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// The interval lies between order statistics; which follows from the binomial distribution, here by its normal approximation.
+pub fn median(samples: &[f64]) -> Median {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    let outside = ((count as f64 - 1.96 * (count as f64).sqrt()) / 2.0).floor().max(0.0) as usize;
+    let median = f64::midpoint(sorted[(count - 1) / 2], sorted[count / 2]);
+    Median { median, low: sorted[outside], high: sorted[count - 1 - outside] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +64,12 @@ mod tests {
         assert_eq!(found.mean, 5.0);
         assert!((found.half_width - 2.484).abs() < 0.001, "{found:?}");
         assert_eq!(estimate(&[7.0]), Estimate { mean: 7.0, half_width: 0.0 });
+    }
+    #[test]
+    fn a_median_is_not_moved_by_one_sample_far_out() {
+        assert_eq!(median(&[1.0, 900.0, 2.0]), Median { median: 2.0, low: 1.0, high: 900.0 });
+        let samples: Vec<f64> = (1..=24).map(f64::from).chain([1e9]).collect();
+        // (25 - 9.8) / 2 = 7.6 samples are below.
+        assert_eq!(median(&samples), Median { median: 13.0, low: 8.0, high: 18.0 });
     }
 }

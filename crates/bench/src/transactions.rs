@@ -4,7 +4,6 @@
 mod cell;
 mod trees;
 
-use std::fmt::Write as _;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -13,7 +12,7 @@ use futures::future::try_join_all;
 use vector_client::{Client, Options};
 
 use crate::peer::{Kurma, Peer};
-use crate::sample::{Estimate, estimate};
+use crate::sample::{Median, median};
 use crate::setting::Setting;
 use cell::{ACTS, Cell};
 
@@ -44,8 +43,8 @@ pub async fn run(arguments: Transactions) -> Result<()> {
     let mut server = Kurma::new(&setting.kurma)?;
     server.start(folder.path()).context("starting the gateway")?;
     let mut text = format!(
-        "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions, mean and \
-         half-width of the 95 % confidence interval. The ratio is that of the times; the plain ones are 1. Each compound has as many \
+        "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions. The times are \
+         medians; the ratio is the median of those of the pairs, the plain ones being 1, with its 95 % confidence interval. Each compound has as many \
          files as the plain client puts into one; the last of each client may have fewer. A tree is copied from a local directory by \
          one client with the option to be atomic, or without; `untar` is a process, whose round trips are not counted.\n\n\
          | what | clients | files of a compound | plain | round trips | atomic | round trips | ratio |\n\
@@ -134,20 +133,10 @@ fn row(cell: &Cell, costs: &[Cost; 2], clients: usize, files: usize) -> String {
 }
 
 fn line(what: &str, clients: usize, together: &str, [plain, atomic]: &[Cost; 2]) -> String {
-    let show = |cost: &Cost| {
-        let Estimate { mean, half_width } = estimate(&cost.seconds);
-        format!("{mean:.4} ± {half_width:.4} s | {}", cost.round_trips)
-    };
+    let show = |cost: &Cost| format!("{:.4} s | {}", median(&cost.seconds).median, cost.round_trips);
     let pairs = plain.seconds.iter().zip(&atomic.seconds);
-    let ratio = estimate(&pairs.map(|(plain, atomic)| atomic / plain).collect::<Vec<_>>());
-    let mut row = String::new();
-    let _ = writeln!(
-        row,
-        "| {what} | {clients} | {together} | {} | {} | {:.2} ± {:.2} |",
-        show(plain),
-        show(atomic),
-        ratio.mean,
-        ratio.half_width
-    );
-    row
+    let Median { median, low, high } =
+        median(&pairs.map(|(plain, atomic)| atomic / plain).collect::<Vec<_>>());
+    let ratio = format!("{median:.2} ({low:.2} to {high:.2})");
+    format!("| {what} | {clients} | {together} | {} | {} | {ratio} |\n", show(plain), show(atomic))
 }

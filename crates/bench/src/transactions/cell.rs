@@ -36,7 +36,7 @@ impl Cell {
     /// The cell whose compounds have the size that the plain client makes them: the most files that cost it one round trip.
     pub async fn of(act: Act, size: usize, client: &Client, folder: &str) -> Result<Cell> {
         let cell = |together| Cell { act, size, together };
-        if act == Act::Write && size >= PIECE {
+        if act == Act::Write && size > PIECE {
             return Ok(cell(1));
         }
         let names: Vec<String> = (0..=STEPS).map(|n| format!("{folder}/{n}")).collect();

@@ -2,7 +2,9 @@
 
 use file_system::FileId;
 use nfs4::bits::compound_mode;
-use nfs4::{CompoundModeArgs, CompoundModeOk, LockType, NfsArgOp, NfsStatus, OpCode, OpenClaim, StateId};
+use nfs4::{
+    Attribute, CompoundModeArgs, CompoundModeOk, LockType, NfsArgOp, NfsStatus, OpCode, OpenClaim, StateId,
+};
 
 use super::Compound;
 use super::run::{ReplyLimit, Runner};
@@ -73,8 +75,10 @@ impl Compound<'_> {
 
     /// Whether others get at what was done under a lock or a reservation when the operation begins, so that it has to be committed
     /// before: it gives that up, or depends on what was closed.
-    pub(super) fn gives_up_before(&self, operation: OpCode) -> bool {
+    pub(super) fn gives_up_before(&self, operation: OpCode, argument: Option<&NfsArgOp>) -> bool {
         match operation {
+            // Opens do not matter to it (RFC 8881 §18.30.3).
+            OpCode::SetAttr if argument.is_some_and(keeps_size) => false,
             OpCode::OpenDowngrade | OpCode::Unlock => true,
             OpCode::FreeStateId | OpCode::TestStateId => !self.closing.is_empty(),
             OpCode::Access | OpCode::GetAttr | OpCode::GetFh | OpCode::SaveFh | OpCode::RestoreFh => false,
@@ -94,6 +98,10 @@ impl Compound<'_> {
     pub(super) fn admit(&self, argument: &NfsArgOp) -> Result<(), NfsStatus> {
         if !self.is_atomic() || can_be_taken_back(argument) { Ok(()) } else { Err(NfsStatus::NotSupp) }
     }
+}
+
+fn keeps_size(argument: &NfsArgOp) -> bool {
+    matches!(argument, NfsArgOp::SetAttr(args) if !args.attributes.bitmap.contains(Attribute::Size))
 }
 
 impl Runner<'_, '_> {

@@ -169,7 +169,7 @@ impl Runner<'_, '_> {
             // What an atomic compound must not hold is refused instead.
             let is_atomic = self.compound.is_atomic();
             let is_barrier = !is_atomic && is_barrier(operation, self.compound.minor_version);
-            if is_barrier || !is_atomic && self.compound.gives_up_before(operation) {
+            if is_barrier || !is_atomic && self.compound.gives_up_before(operation, argument.as_ref().ok()) {
                 self.commit(*first.get_or_insert(here), first_change, checkpoint).await?;
                 if !self.reply.status().is_ok() {
                     return Ok(());

@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 use file_system::CommitMode;
-use nfs4::{CreateType, NfsResOp, NfsStatus, Outcome, StableHow};
-use nfs4_client::operations::{commit, create, put_handle, write};
+use nfs4::bits::share_access;
+use nfs4::{
+    AttributeValues, CreateHow, CreateType, NfsResOp, NfsStatus, OpenHow, Outcome, StableHow, StateId,
+};
+use nfs4_client::operations::{close, commit, create, open, owner, put_handle, set_attributes, write};
 
 use crate::harness::{World, home, outcome};
 
@@ -33,6 +36,31 @@ async fn only_unstable_writes_alone_may_be_lost() {
         assert_eq!(outcome(&session, &request).await, (NfsStatus::Ok, request.len()));
         assert_eq!(world.home.take_commits(), [mode], "{request:?}");
     }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn files_of_an_archive_are_one_commit_with_their_attributes() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let session = running.client("a").await;
+    let root = home(&session).await;
+    let access = share_access::WRITE | share_access::WANT_NO_DELEG;
+    let mut request = Vec::new();
+    for name in ["f", "g", "h"] {
+        let attributes = AttributeValues { mode: Some(0o444), ..AttributeValues::default() };
+        let how = OpenHow::Create(CreateHow::Guarded(AttributeValues::default().to_fattr()));
+        request.extend([
+            put_handle(&root),
+            open(name, access, how, owner("o")),
+            write(StateId::CURRENT, 0, StableHow::FileSync, Bytes::from_static(b"data")),
+            close(StateId::CURRENT),
+            set_attributes(StateId::ANONYMOUS, &attributes),
+        ]);
+    }
+    world.home.take_commits();
+    assert_eq!(outcome(&session, &request).await, (NfsStatus::Ok, request.len()));
+    assert_eq!(world.home.take_commits(), [CommitMode::Durable]);
     running.stop().await;
 }
 
