@@ -175,6 +175,12 @@ typedef struct kurma_client kurma_client;
 // the list is done for the last time, and gets the results. One thread at a time.
 typedef struct kurma_steps kurma_steps;
 
+// Writes one open file from front to back, while its program goes on: what is written is gathered into pieces of 1 MiB,
+// and up to 16 of them are sent at once. That something could not be written is said by the first call that can, and by every
+// one after it; at the latest by kurma_writer_close. Nothing is written then of what follows. Any number of threads may use
+// one at once, until one of them closes it; a call waits for those before it.
+typedef struct kurma_writer kurma_writer;
+
 // What came of a call. Elements are done in their order, up to the first that fails.
 typedef struct kurma_result {
   // 0, or an error number of errno.h. errno itself is not touched.
@@ -885,6 +891,31 @@ struct kurma_result kurma_utimens(const struct kurma_client *client,
                                   const char *path,
                                   const struct kurma_time *accessed,
                                   const struct kurma_time *modified);
+
+// Writes an open file from `offset` on. The file belongs to the writer, which closes it: nothing else is to write these bytes
+// meanwhile, or close it. If the client is closed before the writer, what is not on stable storage by then may be lost, and
+// all that is left to do is kurma_writer_close, which fails.
+struct kurma_result kurma_writer_new(const struct kurma_client *client,
+                                     uint64_t fd,
+                                     uint64_t offset,
+                                     struct kurma_writer **writer);
+
+// Takes `length` bytes to be written after those before, and copies them; waits only while 16 pieces are under way. Bytes
+// that would make the file longer than a file can be are refused, and nothing of them is taken.
+struct kurma_result kurma_writer_write(const struct kurma_writer *writer,
+                                       const void *data,
+                                       size_t length);
+
+// Waits until all that was written is on stable storage.
+struct kurma_result kurma_writer_sync(const struct kurma_writer *writer);
+
+// Where the next byte belongs.
+struct kurma_result kurma_writer_position(const struct kurma_writer *writer, uint64_t *position);
+
+// Waits until all that was written is on stable storage, and closes the file, whether or not it is. The handle is gone,
+// whatever comes of it: no other call may be using it. A file of up to 1 MiB is written and closed by one round trip. NULL is
+// nothing to close.
+struct kurma_result kurma_writer_close(struct kurma_writer *writer);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -6,7 +6,7 @@
 //!
 //! * Nothing is global: a client is a handle, a result is a value that carries its own message.
 //! * What is read is copied once, into the caller's memory. What is written is lent ([`lender`]), and never looked at after
-//!   the call.
+//!   the call; writers alone copy it, which go on after the call.
 //! * A panic ends as a result with `EIO`, in C as in Rust a defect.
 //!
 //! # Why there is `unsafe` here
@@ -36,6 +36,7 @@ mod scalar;
 mod steps;
 mod tree;
 mod vectors;
+mod writer;
 
 pub use argument::copy::CopyArgument;
 pub use argument::get_attributes::GetAttributes;
@@ -58,3 +59,4 @@ pub use scalar::*;
 pub use steps::*;
 pub use tree::*;
 pub use vectors::*;
+pub use writer::*;

@@ -66,11 +66,16 @@ impl Engine {
         Ok(Engine { runtime: Some(runtime.map_err(failed)?) })
     }
 
-    fn wait<T>(&self, call: impl Future<Output = T>) -> Result<T, Error> {
+    /// Where calls wait, unless this is asynchronous code.
+    fn runtime(&self) -> Result<&Runtime, Error> {
         match &self.runtime {
-            Some(runtime) if Handle::try_current().is_err() => Ok(runtime.block_on(call)),
+            Some(runtime) if Handle::try_current().is_err() => Ok(runtime),
             _ => Err(Error::Unsupported("waiting in asynchronous code (use the asynchronous client there)")),
         }
+    }
+
+    fn wait<T>(&self, call: impl Future<Output = T>) -> Result<T, Error> {
+        Ok(self.runtime()?.block_on(call))
     }
 
     fn vector<T>(&self, call: impl Future<Output = VectorResult<T>>) -> VectorResult<T> {

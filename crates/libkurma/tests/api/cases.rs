@@ -114,6 +114,11 @@ cases! {
     results_fit_where_they_go
     what_is_forbidden_is_refused
     a_client_of_nowhere_is_refused
+    what_is_written_in_pieces_of_any_size_is_one_file
+    a_small_file_is_one_round_trip_and_a_large_one_one_for_each_piece
+    a_failure_is_said_once_and_that_there_was_one_ever_after
+    what_many_threads_write_is_all_there_and_whole
+    a_client_that_is_closed_leaves_its_writers_nothing_but_to_be_closed
 }
 
 #[test]

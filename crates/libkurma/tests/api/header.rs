@@ -30,6 +30,7 @@ const SOURCES: &[&str] = &[
     "scalar/open_file.rs",
     "scalar/data.rs",
     "scalar/names.rs",
+    "writer.rs",
 ];
 
 fn root() -> &'static Path {

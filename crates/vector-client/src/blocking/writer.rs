@@ -29,6 +29,16 @@ impl Writer {
         self.writer.as_ref().map_or(0, crate::Writer::position)
     }
 
+    /// As [`crate::Writer::write`]; the data is copied.
+    ///
+    /// # Errors
+    /// Those of the asynchronous call; in asynchronous code, where nothing is taken.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        let runtime = self.engine.runtime()?;
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if writer.take_slice(data)? { runtime.block_on(writer.pass_on()) } else { Ok(()) }
+    }
+
     /// As [`crate::Writer::sync`].
     ///
     /// # Errors
@@ -58,11 +68,7 @@ impl Writer {
 
 impl io::Write for Writer {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        if let Some(writer) = &mut self.writer
-            && writer.take_slice(data).map_err(said)?
-        {
-            self.engine.wait(writer.pass_on()).flatten().map_err(said)?;
-        }
+        Writer::write(self, data).map_err(said)?;
         Ok(data.len())
     }
 

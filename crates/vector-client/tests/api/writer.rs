@@ -186,4 +186,13 @@ fn programs_that_wait_write_as_to_any_file() {
     writer.write_all(b"never").unwrap();
     assert!(writer.flush().is_err());
     assert!(writer.close().is_err());
+
+    let mut writer = client.writer(client.create("/c", 0o600).unwrap(), 0).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let in_it = runtime.enter();
+    assert!(matches!(writer.write(b"taken twice"), Err(Error::Unsupported(_))));
+    drop(in_it);
+    writer.write(b"taken once").unwrap();
+    writer.close().unwrap();
+    assert_eq!(std::fs::read(directory.path().join("c")).unwrap(), b"taken once");
 }
