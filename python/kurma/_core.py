@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from . import _url
-from ._errors import of_tree
+from ._errors import Error, of_tree
 from ._native import (
     Attributes,
     Close,
@@ -375,6 +375,32 @@ class Core:
     async def close(self) -> None:
         """Closes every file and ends the connection; other calls fail from then on."""
         await self._wait(self._session.close())
+
+
+class Stream:
+    """Writes one open file from front to back, while the program goes on.
+
+    What is written is gathered into pieces of 1 MiB, up to 16 of which are sent at once; a call waits only while there
+    are more. The file belongs to the writer, which closes it. That something could not be written is said by the first
+    call that can, and by every one after it, at the latest by `close`: nothing is written then of what follows.
+    """
+
+    def __init__(self, core: Core, descriptor: Descriptor, offset: int) -> None:
+        self._core = core
+        self._writer = core._session.writer(descriptor, offset)
+
+    @property
+    def position(self) -> int:
+        """Where the next byte belongs."""
+        return self._writer.position
+
+    async def _leave(self, failed: bool) -> None:
+        try:
+            await self._core._wait(self._writer.close())
+        except Error:
+            # Why something failed already says more than that it did.
+            if not failed:
+                raise
 
 
 class Ticket(Generic[T]):

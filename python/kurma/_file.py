@@ -8,14 +8,20 @@ from typing import Any
 from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction
 
-from ._native import Open, Read, Write
+from ._errors import Error
+from ._native import Open, Read
 
 
 class KurmaFile(AbstractBufferedFile):
-    """A file that is read ahead, or written in blocks. What is wrong with opening it is said at once."""
+    """A file that is read ahead, or written in blocks, while the program goes on.
+
+    What is wrong with opening it is said at once; that a block could not be written, by the first call that can, and by
+    `close`.
+    """
 
     def __init__(self, fs: Any, path: str, mode: str = "rb", **kwargs: Any) -> None:
-        self._descriptor: Any = None
+        self._writer: Any = None
+        self._failure: Error | None = None
         super().__init__(fs, path, mode, **kwargs)
         if mode == "rb":
             return
@@ -35,26 +41,29 @@ class KurmaFile(AbstractBufferedFile):
         if not self.autocommit and self.mode == "ab" and client.exists(self.path):
             client.vsscopy([(self.path, self._written)])
         step = Open(self._written, write=True, **how)
-        (self._descriptor,) = self.fs._with_parents(self.path, lambda: client.vopen([step]))
-        self._start = client.fstat(self._descriptor).size if self.mode == "ab" else 0
-        self.loc = self._start
+        (descriptor,) = self.fs._with_parents(self.path, lambda: client.vopen([step]))
+        self.loc = client.fstat(descriptor).size if self.mode == "ab" else 0
+        self._writer = client.writer(descriptor, self.loc)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return self.fs.client.vread([Read(self.path, start, end - start)])[0]
 
     def _upload_chunk(self, final: bool = False) -> bool:
-        data = self.buffer.getvalue()
-        if data:
-            self.fs.client.vwrite([Write(self._descriptor, data, self._start + self.offset)])
+        if self._failure:
+            raise self._failure
+        try:
+            self._writer.write(self.buffer.getvalue())
+        except Error as error:
+            self._failure = error
+            raise
         return True
 
     def close(self) -> None:
-        try:
+        if self._writer is None:
             super().close()
-        finally:
-            descriptor, self._descriptor = self._descriptor, None
-            if descriptor is not None:
-                self.fs.client.vclose([descriptor])
+            return
+        with self._writer:
+            super().close()
 
     def commit(self) -> None:
         """Gives it the name it shall have."""

@@ -8,11 +8,13 @@ from collections.abc import Generator
 from typing import Any
 
 from . import _core
-from ._native import Pending, Session
+from ._native import Descriptor, Pending, Session
 
 
 async def wait(pending: Pending) -> Any:
     """The result of pending work. Whoever is cancelled meanwhile has not undone it: it goes on to its end."""
+    if pending.is_done:
+        return pending.result()
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     pending.then(functools.partial(loop.call_soon_threadsafe, _settle, future, pending))
@@ -47,6 +49,10 @@ class Client(_core.Core):
     def transaction(self) -> Transaction:
         """Collects steps, and does all of them at one instant, or none: when the `async with` ends, or by `commit`."""
         return Transaction(self)
+
+    def writer(self, descriptor: Descriptor, offset: int = 0) -> Writer:
+        """Writes an open file from `offset` on, while the program goes on."""
+        return Writer(self, descriptor, offset)
 
     async def __aenter__(self) -> Client:
         return self
@@ -90,3 +96,25 @@ class Transaction(_core.Steps):
     async def __aexit__(self, kind: object, *_: object) -> None:
         if self._leave(kind is not None):
             await self.commit()
+
+
+class Writer(_core.Stream):
+    __doc__ = _core.Stream.__doc__
+
+    async def write(self, data: Any) -> int:
+        """Takes these bytes to be written after those before; how many, which are all."""
+        return await wait(self._writer.write(data))
+
+    async def sync(self) -> None:
+        """Waits until all that was written is on stable storage."""
+        await wait(self._writer.sync())
+
+    async def close(self) -> None:
+        """The same, and closes the file, whether or not it is. A file of up to 1 MiB is written and closed by one round trip."""
+        await wait(self._writer.close())
+
+    async def __aenter__(self) -> Writer:
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        await self._leave(kind is not None)

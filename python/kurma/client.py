@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from . import _core
-from ._native import Pending, Session
+from ._native import Descriptor, Pending, Session
 
 
 class _Waiting(_core.Core):
@@ -78,6 +78,10 @@ class Client:
         """Collects steps, and does all of them at one instant, or none: when the `with` ends, or by `commit`."""
         return Transaction(self._core)
 
+    def writer(self, descriptor: Descriptor, offset: int = 0) -> Writer:
+        """Writes an open file from `offset` on, while the program goes on."""
+        return Writer(self._core, descriptor, offset)
+
     def statistics(self) -> _core.Statistics:
         """What was sent so far."""
         return self._core.statistics()
@@ -106,6 +110,28 @@ class Transaction(_core.Steps):
     def __exit__(self, kind: object, *_: object) -> None:
         if self._leave(kind is not None):
             self.commit()
+
+
+class Writer(_core.Stream):
+    __doc__ = _core.Stream.__doc__
+
+    def write(self, data: Any) -> int:
+        """Takes these bytes to be written after those before; how many, which are all."""
+        return self._writer.write(data).wait()
+
+    def sync(self) -> None:
+        """Waits until all that was written is on stable storage."""
+        self._writer.sync().wait()
+
+    def close(self) -> None:
+        """The same, and closes the file, whether or not it is. A file of up to 1 MiB is written and closed by one round trip."""
+        self._writer.close().wait()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        _run(self._leave(kind is not None))
 
 
 for _name, _method in vars(_core.Core).items():

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from ._core import Steps
+from ._core import Steps, Stream
 from ._native import Attributes, Copy, Descriptor, Entry, Open, Read, Session, SetAttributes, Step, Write
 from ._types import AttributeSet, Found, PathLike, Statistics, TransactionLimits
 
@@ -20,6 +20,8 @@ class Client:
         """Files of this machine; paths begin at `directory`, and nothing leads out of it."""
     def transaction(self) -> Transaction:
         """Collects steps, and does all of them at one instant, or none."""
+    def writer(self, descriptor: Descriptor, offset: int = 0) -> Writer:
+        """Writes an open file from `offset` on, while the program goes on."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def execute(self, steps: Iterable[Step]) -> list[Any]:
@@ -136,5 +138,17 @@ class Transaction(Steps):
 
     def commit(self) -> list[Any]:
         """Does the steps; the result of each."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, *_: object) -> None: ...
+
+class Writer(Stream):
+    """Writes one open file from front to back, while the program goes on."""
+
+    def write(self, data: Any) -> int:
+        """Takes these bytes to be written after those before; how many, which are all."""
+    def sync(self) -> None:
+        """Waits until all that was written is on stable storage."""
+    def close(self) -> None:
+        """The same, and closes the file, whether or not it is."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, *_: object) -> None: ...

@@ -1,8 +1,8 @@
 //! The vectorized client for Python: the module `kurma._native`, which the Python sources in `kurma/` are written on.
 //!
-//! It knows nothing of blocking or asyncio. Every call gives a `Pending`: work that is not begun. `wait` does it
-//! on the calling thread, without the interpreter's lock, and returns its result; `then` leaves it to the threads of the
-//! engine and has a function called when the result can be fetched.
+//! It knows nothing of blocking or asyncio. Every call gives a `Pending`: work that is not begun, or, of a `Writer`, that is
+//! done as far as it can be without waiting. `wait` does it on the calling thread, without the interpreter's lock, and returns
+//! its result; `then` leaves it to the threads of the engine and has a function called when the result can be fetched.
 //!
 //! * What is written is taken from `bytes` objects as it is; from other buffers it is copied when the step is made.
 //!   What is read is copied once, into a `bytes` object or the caller's buffer.
@@ -22,6 +22,7 @@ mod step;
 mod target;
 mod tree;
 mod walk;
+mod writer;
 
 use pyo3::prelude::*;
 
@@ -45,4 +46,6 @@ mod _native {
     use super::target::{Descriptor, Handle, Target};
     #[pymodule_export]
     use super::walk::{Entry, Walk};
+    #[pymodule_export]
+    use super::writer::Writer;
 }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError};
 use pyo3::prelude::*;
@@ -19,7 +20,7 @@ pub type Work = Pin<Box<dyn Future<Output = Finish> + Send>>;
 /// How long signals wait: Ctrl-C does not come through before.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Work that is not begun, to be done once.
+/// Work to be done once, that is not begun or has to be waited for.
 #[pyclass(frozen, module = "kurma._native")]
 pub struct Pending {
     engine: Arc<Engine>,
@@ -36,6 +37,21 @@ impl Pending {
     /// This work.
     pub fn new(engine: &Arc<Engine>, work: impl Future<Output = Finish> + Send + 'static) -> Pending {
         Pending { engine: engine.clone(), state: Arc::new(Mutex::new(State::New(Box::pin(work)))) }
+    }
+
+    /// Work that is begun at once, in the order of the calls, and done if that takes no waiting.
+    pub fn begun(
+        py: Python<'_>,
+        engine: &Arc<Engine>,
+        work: impl Future<Output = Finish> + Send + 'static,
+    ) -> PyResult<Pending> {
+        engine.check()?;
+        let mut work: Work = Box::pin(work);
+        let state = match py.detach(|| (&mut work).now_or_never()) {
+            Some(finish) => State::Done(finish),
+            None => State::New(work),
+        };
+        Ok(Pending { engine: engine.clone(), state: Arc::new(Mutex::new(state)) })
     }
 
     fn begin(&self) -> PyResult<Work> {
@@ -56,6 +72,9 @@ impl Pending {
     /// Does the work; its result. What cannot be waited for any longer goes on all the same: the work is never left half done.
     #[pyo3(signature = (seconds=None))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<Py<PyAny>> {
+        if self.is_done() {
+            return self.result(py);
+        }
         let mut work = self.begin()?;
         let mut left = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         loop {
@@ -86,6 +105,12 @@ impl Pending {
             *told.state.lock() = State::Done(finish);
         });
         Ok(())
+    }
+
+    /// Whether there is a result, so that nobody needs to wait.
+    #[getter]
+    fn is_done(&self) -> bool {
+        matches!(*self.state.lock(), State::Done(_))
     }
 
     /// The result, once.

@@ -17,6 +17,7 @@ use crate::pending::{Finish, Pending};
 use crate::target::{self, Descriptor, target, targets};
 use crate::tree::{Report, Watch, copy_options};
 use crate::walk::Walk;
+use crate::writer::Writer;
 use crate::{connect, error, outcome, step};
 
 /// Files of a server or of a local directory.
@@ -29,7 +30,7 @@ pub struct Session {
 }
 
 /// What a call returns that is no vector.
-fn single<T: Send + 'static>(
+pub fn single<T: Send + 'static>(
     result: Result<T, Error>,
     value: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> Finish {
@@ -39,7 +40,7 @@ fn single<T: Send + 'static>(
     })
 }
 
-fn nothing(py: Python<'_>, _: ()) -> PyResult<Py<PyAny>> {
+pub fn nothing(py: Python<'_>, _: ()) -> PyResult<Py<PyAny>> {
     Ok(py.None())
 }
 
@@ -223,6 +224,13 @@ impl Session {
             let result = client.write(descriptor, data).await;
             single(result, |py, bytes| bytes.into_py_any(py))
         }))
+    }
+
+    /// Writes from `offset` on, while the program goes on.
+    fn writer(&self, descriptor: &Bound<'_, Descriptor>, offset: u64) -> PyResult<Writer> {
+        self.engine.check()?;
+        let writer = self.engine.enter(|| self.client.writer(descriptor.get().0, offset));
+        Ok(Writer::new(&self.engine, writer))
     }
 
     /// Moves the place of a descriptor; where it is then.

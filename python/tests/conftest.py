@@ -80,6 +80,8 @@ class Driven:
                 return self._all(result)
             if inspect.isawaitable(result):
                 return self._loop.run_until_complete(result)
+            if name == "writer":
+                return DrivenWriter(result, self._loop)
             return DrivenTransaction(result, self._loop) if name == "transaction" else result
 
         return call
@@ -107,6 +109,30 @@ class DrivenTransaction:
 
     def __exit__(self, *how):
         self._loop.run_until_complete(self._transaction.__aexit__(*how))
+
+
+class DrivenWriter:
+    def __init__(self, writer, loop):
+        self._writer, self._loop = writer, loop
+
+    @property
+    def position(self):
+        return self._writer.position
+
+    def write(self, data):
+        return self._loop.run_until_complete(self._writer.write(data))
+
+    def sync(self):
+        return self._loop.run_until_complete(self._writer.sync())
+
+    def close(self):
+        return self._loop.run_until_complete(self._writer.close())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *how):
+        self._loop.run_until_complete(self._writer.__aexit__(*how))
 
 
 class World:

@@ -146,6 +146,37 @@ def test_files_are_written_in_blocks_appended_and_made_anew(here):
         assert list(file) == ["Grüße\n".encode()]
 
 
+def test_blocks_are_sent_while_the_program_goes_on_and_errors_said_by_the_end(here):
+    before = here.round_trips()
+    with here.fs.open(here / "small", "wb") as file:
+        file.write(b"small")
+    # It is made; it is written and closed.
+    assert here.round_trips() - before == (2 if here.is_nfs else 0)
+    before = here.round_trips()
+    data = os.urandom(1 << 20) * 20
+    with here.fs.open(here / "large", "wb", block_size=3 << 20) as file:
+        for start in range(0, len(data), 1 << 18):
+            file.write(data[start : start + (1 << 18)])
+    # Made, pieces, safe, closed.
+    assert here.round_trips() - before == (1 + 20 + 2 if here.is_nfs else 0)
+    assert here.fs.cat(here / "large") == data
+
+    file = here.fs.open(here / "a", "wb", block_size=1 << 20)
+    file.write(b"never seen")
+    late = here.fs.open(here / "b", "wb", block_size=1 << 20)
+    here.fs.client.close()
+    with pytest.raises(kurma.Error):
+        file.close()
+    assert file.closed
+    with pytest.raises(kurma.Error) as first:
+        while True:
+            late.write(data[: 1 << 20])
+    with pytest.raises(kurma.Error) as last:
+        late.close()
+    assert last.value is first.value and late.closed
+    late.close()
+
+
 def test_several_files_appear_together(here):
     here.fs.pipe(here / "b", b"old")
     before = here.round_trips()
