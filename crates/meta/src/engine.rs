@@ -27,6 +27,9 @@ pub(crate) trait Engine: Send + Sync {
         durable: bool,
     ) -> Result<(), MetaError>;
 
+    /// Whatever waits for room on the disk fails instead, from now on.
+    fn stop_waiting(&self);
+
     /// Lets go of the file: nothing touches it afterwards, and all calls fail.
     fn close(&self);
 }

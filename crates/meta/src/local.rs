@@ -118,6 +118,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+        self.engine.stop_waiting();
         self.work.notify_one();
     }
 
@@ -183,6 +184,9 @@ impl LocalStore {
         )?;
         let last = Lsn(recovery.next_lsn().0 - 1);
         replay(&engine, recovery, &*observer)?;
+        if !config.inline {
+            engine.wait_for_room();
+        }
         let overlay = Overlay::new(engine.view()?, last);
         let seed = environment.entropy.next_u64();
         let now = environment.clock.monotonic();

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use super::{Client, Engine};
 use crate::{Descriptor, Error};
 
+/// Bytes that a call takes, as they have to be copied before it waits for room.
+const TAKEN: usize = 4 << 20;
+
 /// As [`crate::Writer`], and as any [`io::Write`].
 ///
 /// [`flush`](io::Write::flush) is [`sync`](Writer::sync). Dropped, it closes the file, and nobody hears of errors.
@@ -58,6 +61,7 @@ impl Writer {
 
 impl io::Write for Writer {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let data = &data[..data.len().min(TAKEN)];
         if let Some(writer) = &mut self.writer
             && writer.take_slice(data).map_err(said)?
         {
