@@ -174,6 +174,10 @@ impl Engine for RedbEngine {
         Ok(())
     }
 
+    fn is_waiting(&self) -> bool {
+        self.file.is_waiting()
+    }
+
     fn stop_waiting(&self) {
         self.file.stop_waiting();
     }

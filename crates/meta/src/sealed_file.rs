@@ -57,6 +57,8 @@ pub(crate) struct SealedFile {
     strict: AtomicBool,
     /// Whether a full disk is waited for.
     waits: Mutex<bool>,
+    /// Whether one is, now.
+    is_waiting: AtomicBool,
     stopped_waiting: Condvar,
 }
 
@@ -79,6 +81,7 @@ impl SealedFile {
             others: Mutex::default(),
             strict: AtomicBool::new(false),
             waits: Mutex::new(false),
+            is_waiting: AtomicBool::new(false),
             stopped_waiting: Condvar::new(),
         };
         if sealed.file.length().map_err(Refused::Io)? == 0 {
@@ -106,6 +109,11 @@ impl SealedFile {
         self.stopped_waiting.notify_all();
     }
 
+    /// Whether the disk is full at the moment, and that is waited out.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
     fn with_room(&self, attempt: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let mut has_waited = false;
         loop {
@@ -113,12 +121,16 @@ impl SealedFile {
             let mut waits = self.waits.lock();
             let is_full = matches!(&result, Err(cause) if is_disk_full(cause));
             if !is_full || !*waits {
+                if has_waited {
+                    self.is_waiting.store(false, Ordering::Release);
+                }
                 if has_waited && result.is_ok() {
                     tracing::info!("the disk has room for the metadata store again");
                 }
                 return result;
             }
             if !std::mem::replace(&mut has_waited, true) {
+                self.is_waiting.store(true, Ordering::Release);
                 tracing::error!(
                     "the disk is full: the metadata store cannot grow, and changes wait as soon as the journal is full, too; \
                      free space on this disk"

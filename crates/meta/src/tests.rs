@@ -127,7 +127,7 @@ async fn fill(
         let writing = tokio::spawn(async move { put(&writer, n).await });
         while !writing.is_finished() {
             assert!(store.failed().is_none(), "{:?}", store.failed());
-            if store.status().overlay > config().overlay {
+            if store.status().overlay > config().overlay && store.status().disk_full {
                 return (n, writing);
             }
             tokio::task::yield_now().await;
@@ -146,6 +146,7 @@ async fn a_full_disk_makes_changes_wait_and_stops_nothing() {
     disks.1.set_full(false);
     last.await.unwrap().unwrap();
     put(&store, count + 1).await.unwrap();
+    assert!(!store.status().disk_full);
     store.close().await.unwrap();
     store.journal().close().await.unwrap();
     let store = threaded(&disks);

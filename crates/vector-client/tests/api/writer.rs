@@ -12,7 +12,7 @@ use crate::world::World;
 const MIB: usize = 1 << 20;
 
 fn bytes(length: usize) -> Bytes {
-    (0..length).map(|n| (n * 7919 >> 8) as u8).collect()
+    (0..length).map(|n| ((n * 7919) >> 8) as u8).collect()
 }
 
 async fn new(client: &Client, path: &str) -> Descriptor {
