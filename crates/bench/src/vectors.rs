@@ -59,7 +59,9 @@ pub async fn run(arguments: Vectors) -> Result<()> {
     }
     let mut peers: Vec<Box<dyn Peer>> =
         vec![Box::new(Kurma::new(&arguments.setting.kurma)?), Box::new(Ganesha::new(Names::Synchronous)?)];
-    peers.retain(|peer| !arguments.without.iter().any(|name| peer.name().starts_with(name.as_str())));
+    peers.retain(|peer| {
+        !arguments.without.iter().any(|name| !name.is_empty() && peer.name().starts_with(name.as_str()))
+    });
     let tree = Tree::of(arguments.setting.shrink);
     tree.archive(&folder.path().join("tree.tar"))?;
     let (mut rows, mut degrees) = (Vec::new(), Vec::new());

@@ -218,7 +218,7 @@ pub async fn load_dump(config: &Config, dump: &Path) -> Result<LoadReport, Start
     let store = LocalStore::open(
         environment.clone(),
         &folder.join("meta"),
-        LocalConfig::default(),
+        LocalConfig { waits_for_room: false, ..LocalConfig::default() },
         journal.clone(),
         recovery,
         Arc::new(NoObserver),

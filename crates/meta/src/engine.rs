@@ -27,6 +27,12 @@ pub(crate) trait Engine: Send + Sync {
         durable: bool,
     ) -> Result<(), MetaError>;
 
+    /// Whether something waits for room on the disk.
+    fn is_waiting(&self) -> bool;
+
+    /// Whatever waits for room on the disk fails instead, from now on.
+    fn stop_waiting(&self);
+
     /// Lets go of the file: nothing touches it afterwards, and all calls fail.
     fn close(&self);
 }

@@ -39,6 +39,8 @@ pub struct LocalConfig {
     /// Run the engine on the calling task instead of the pool of blocking threads: for a deterministic simulated
     /// process.
     pub inline: bool,
+    /// Wait when the disk is full, and say so, instead of ending with an error. Not with `inline`.
+    pub waits_for_room: bool,
 }
 
 impl Default for LocalConfig {
@@ -52,6 +54,7 @@ impl Default for LocalConfig {
             max_writes: 1 << 16,
             max_reads: 1 << 20,
             inline: false,
+            waits_for_room: true,
         }
     }
 }
@@ -86,6 +89,8 @@ pub struct Status {
     pub overlay: u64,
     /// Commits that were refused because something read had changed.
     pub conflicts: u64,
+    /// The engine cannot grow, and waits until the disk has room.
+    pub disk_full: bool,
 }
 
 /// What transactions and the applier share.
@@ -118,6 +123,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+        self.engine.stop_waiting();
         self.work.notify_one();
     }
 
@@ -183,6 +189,9 @@ impl LocalStore {
         )?;
         let last = Lsn(recovery.next_lsn().0 - 1);
         replay(&engine, recovery, &*observer)?;
+        if config.waits_for_room && !config.inline {
+            engine.wait_for_room();
+        }
         let overlay = Overlay::new(engine.view()?, last);
         let seed = environment.entropy.next_u64();
         let now = environment.clock.monotonic();
@@ -227,6 +236,7 @@ impl LocalStore {
             applied,
             overlay: shared.queue.lock().bytes(),
             conflicts: shared.conflicts.load(Ordering::Relaxed),
+            disk_full: shared.engine.is_waiting(),
         }
     }
 

@@ -30,6 +30,7 @@ fn failed(what: &'static str) -> impl Fn(redb::Error) -> MetaError {
 pub(crate) struct RedbEngine {
     /// None when it has been closed.
     database: Mutex<Option<Database>>,
+    file: Arc<SealedFile>,
     applied: AtomicU64,
 }
 
@@ -48,18 +49,18 @@ impl RedbEngine {
             // Made under another name, so that a crash leaves no half-made file under this one.
             let draft = path.with_extension("draft");
             let _gone = disk.remove(&draft);
-            let database = RedbEngine::database(environment, &draft, true, node_key, cache)?;
+            let (database, _) = RedbEngine::database(environment, &draft, true, node_key, cache)?;
             RedbEngine::create(&database).map_err(failed("making the file"))?;
             drop(database);
             disk.rename(&draft, path).map_err(fail)?;
             disk.sync_directory(directory).map_err(fail)?;
         }
-        let database = RedbEngine::database(environment, path, false, node_key, cache)?;
+        let (database, file) = RedbEngine::database(environment, path, false, node_key, cache)?;
         let (format, applied) = RedbEngine::header(&database).map_err(failed("opening"))?;
         if format > FORMAT {
             return Err(MetaError::NewerFormat { path: path.to_owned(), found: format, known: FORMAT });
         }
-        Ok(RedbEngine { database: Mutex::new(Some(database)), applied: AtomicU64::new(applied) })
+        Ok(RedbEngine { database: Mutex::new(Some(database)), file, applied: AtomicU64::new(applied) })
     }
 
     fn database(
@@ -68,7 +69,7 @@ impl RedbEngine {
         create: bool,
         node_key: &NodeKey,
         cache: usize,
-    ) -> Result<Database, MetaError> {
+    ) -> Result<(Database, Arc<SealedFile>), MetaError> {
         let file = environment.disk.open(path, create);
         let file = file.map_err(|cause| failed("opening the file")(cause.into()))?;
         let file =
@@ -89,7 +90,12 @@ impl RedbEngine {
         })?;
         let database = opened.map_err(|cause| failed("opening")(cause.into()))?;
         file.be_strict();
-        Ok(database)
+        Ok((database, file))
+    }
+
+    /// From now on it waits for a full disk. Blocks for as long.
+    pub(crate) fn wait_for_room(&self) {
+        self.file.wait_for_room();
     }
 
     /// The format, and the last transaction that is applied.
@@ -166,6 +172,14 @@ impl Engine for RedbEngine {
         RedbEngine::try_apply(database, writes, up_to, durable).map_err(failed("applying transactions"))?;
         self.applied.store(up_to.0, Ordering::Release);
         Ok(())
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.file.is_waiting()
+    }
+
+    fn stop_waiting(&self) {
+        self.file.stop_waiting();
     }
 
     fn close(&self) {

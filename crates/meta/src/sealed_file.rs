@@ -3,9 +3,10 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use environment::{DiskFile, Entropy};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 use seal::{NodeKey, SegmentKey, TAG_LEN};
 
@@ -24,6 +25,9 @@ const PURPOSE: &str = "metadata";
 
 /// Keys of earlier sessions that are kept ready.
 const KEPT_KEYS: usize = 1024;
+
+/// How long a full disk is left alone.
+const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a file cannot be used.
 #[derive(Debug)]
@@ -51,6 +55,11 @@ pub(crate) struct SealedFile {
     /// Whether a page that does not verify is an error. While redb opens the file it looks at pages that a crash
     /// may have torn, and judges them by its own checksums.
     strict: AtomicBool,
+    /// Whether a full disk is waited for.
+    waits: Mutex<bool>,
+    /// Whether one is, now.
+    is_waiting: AtomicBool,
+    stopped_waiting: Condvar,
 }
 
 impl SealedFile {
@@ -71,6 +80,9 @@ impl SealedFile {
             counter: AtomicU64::new(0),
             others: Mutex::default(),
             strict: AtomicBool::new(false),
+            waits: Mutex::new(false),
+            is_waiting: AtomicBool::new(false),
+            stopped_waiting: Condvar::new(),
         };
         if sealed.file.length().map_err(Refused::Io)? == 0 {
             sealed.write_front(entropy).map_err(Refused::Io)?;
@@ -83,6 +95,49 @@ impl SealedFile {
     /// From now on every page must verify.
     pub(crate) fn be_strict(&self) {
         self.strict.store(true, Ordering::Release);
+    }
+
+    /// From now on what does not fit on the disk waits until it does. An error would end redb for good, and nothing is lost
+    /// meanwhile: the journal has it.
+    pub(crate) fn wait_for_room(&self) {
+        *self.waits.lock() = true;
+    }
+
+    /// From now on a full disk is an error.
+    pub(crate) fn stop_waiting(&self) {
+        *self.waits.lock() = false;
+        self.stopped_waiting.notify_all();
+    }
+
+    /// Whether the disk is full at the moment, and that is waited out.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    fn with_room(&self, attempt: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let mut has_waited = false;
+        loop {
+            let result = attempt();
+            let mut waits = self.waits.lock();
+            let is_full = matches!(&result, Err(cause) if is_disk_full(cause));
+            if !is_full || !*waits {
+                if has_waited {
+                    self.is_waiting.store(false, Ordering::Release);
+                }
+                if has_waited && result.is_ok() {
+                    tracing::info!("the disk has room for the metadata store again");
+                }
+                return result;
+            }
+            if !std::mem::replace(&mut has_waited, true) {
+                self.is_waiting.store(true, Ordering::Release);
+                tracing::error!(
+                    "the disk is full: the metadata store cannot grow, and changes wait as soon as the journal is full, too; \
+                     free space on this disk"
+                );
+            }
+            self.stopped_waiting.wait_for(&mut waits, DISK_FULL_PAUSE);
+        }
     }
 
     fn write_front(&self, entropy: &dyn Entropy) -> io::Result<()> {
@@ -192,8 +247,12 @@ impl SealedFile {
         for (page, data) in (first..).zip(data.chunks_exact(PAGE as usize)) {
             self.seal(page, data, &mut sealed);
         }
-        self.file.write_all_at(&[IoSlice::new(&sealed)], Self::place(first))
+        self.with_room(|| self.file.write_all_at(&[IoSlice::new(&sealed)], Self::place(first)))
     }
+}
+
+fn is_disk_full(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The part of a range that lies in page 0, and the whole pages that cover the rest, as lengths of the first and range of the others.
@@ -243,7 +302,7 @@ impl StorageBackend for SealedFile {
             0 => PAGE,
             pages => Self::place(pages),
         };
-        self.file.set_length(physical)
+        self.with_room(|| self.file.set_length(physical))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -254,7 +313,7 @@ impl StorageBackend for SealedFile {
         let (in_first, pages) = split(offset, data.len());
         let (first, rest) = data.split_at(in_first);
         if !first.is_empty() {
-            self.file.write_all_at(&[IoSlice::new(first)], PAGE + offset)?;
+            self.with_room(|| self.file.write_all_at(&[IoSlice::new(first)], PAGE + offset))?;
         }
         if rest.is_empty() {
             return Ok(());

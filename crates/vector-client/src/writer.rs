@@ -190,7 +190,8 @@ impl Writer {
         Ok(())
     }
 
-    fn check(&self, more: usize) -> Result<(), Error> {
+    /// That so much more can be written.
+    pub(crate) fn check(&self, more: usize) -> Result<(), Error> {
         self.failure.say(self.descriptor)?;
         if self.position.checked_add(more as u64).is_none_or(|end| end > END) {
             return Err(Error::Invalid {

@@ -62,6 +62,9 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
         attention
             .push("the disk has no room for all of the journal: free some, or lower cache.journal".into());
     }
+    if node.store.status().disk_full {
+        attention.push("the disk has no room for the metadata: free some, or changes wait".into());
+    }
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "volumes": volumes::all(&node),

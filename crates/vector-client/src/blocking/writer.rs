@@ -4,6 +4,9 @@ use std::sync::Arc;
 use super::{Client, Engine};
 use crate::{Descriptor, Error};
 
+/// Bytes that are taken at once, as they have to be copied before a call waits for room.
+const TAKEN: usize = 4 << 20;
+
 /// As [`crate::Writer`], and as any [`io::Write`].
 ///
 /// [`flush`](io::Write::flush) is [`sync`](Writer::sync). Dropped, it closes the file, and nobody hears of errors.
@@ -36,7 +39,13 @@ impl Writer {
     pub fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         let runtime = self.engine.runtime()?;
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        if writer.take_slice(data)? { runtime.block_on(writer.pass_on()) } else { Ok(()) }
+        writer.check(data.len())?;
+        for part in data.chunks(TAKEN) {
+            if writer.take_slice(part)? {
+                runtime.block_on(writer.pass_on())?;
+            }
+        }
+        Ok(())
     }
 
     /// As [`crate::Writer::sync`].
@@ -68,6 +77,7 @@ impl Writer {
 
 impl io::Write for Writer {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let data = &data[..data.len().min(TAKEN)];
         Writer::write(self, data).map_err(said)?;
         Ok(data.len())
     }

@@ -134,6 +134,7 @@ impl Task {
 
     /// Makes all safe, and closes the file in any case.
     async fn close(&mut self, last: Option<Piece>) {
+        self.client.cursors.forget(&[self.descriptor]);
         let alone = self.kept.is_empty() && self.under_way.is_empty() && self.failure.is_none();
         match last {
             Some(last) if alone => {

@@ -194,7 +194,14 @@ fn programs_that_wait_write_as_to_any_file() {
     let in_it = runtime.enter();
     assert!(matches!(writer.write(b"taken twice"), Err(Error::Unsupported(_))));
     drop(in_it);
-    writer.write(b"taken once").unwrap();
+    // In several turns, and that is not seen.
+    writer.write(&bytes(9 * MIB)).unwrap();
     writer.close().unwrap();
-    assert_eq!(std::fs::read(directory.path().join("c")).unwrap(), b"taken once");
+    assert!(std::fs::read(directory.path().join("c")).unwrap() == bytes(9 * MIB));
+
+    let mut writer =
+        client.writer(client.create("/d", 0o600).unwrap(), i64::MAX as u64 - 5 * MIB as u64).unwrap();
+    assert!(matches!(writer.write(&bytes(6 * MIB)), Err(Error::Invalid { .. })));
+    assert_eq!(writer.position(), i64::MAX as u64 - 5 * MIB as u64);
+    writer.close().unwrap();
 }
