@@ -50,6 +50,11 @@ pub trait DiskFile: Send + Sync {
 
     /// Gives the space of a range back to the file system; the range reads as zeros afterwards.
     fn punch_hole(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Bytes that the file system has left for us, as far as it can tell.
+    fn available(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
 }
 
 /// The file systems of this machine.
@@ -177,6 +182,11 @@ impl DiskFile for LocalFile {
             offset,
             length,
         )?)
+    }
+
+    fn available(&self) -> io::Result<u64> {
+        let space = rustix::fs::fstatvfs(&self.file)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 }
 

@@ -259,6 +259,10 @@ impl MemoryFile {
 }
 
 impl DiskFile for MemoryFile {
+    fn available(&self) -> io::Result<u64> {
+        Ok(if self.disk.state.lock().full { 0 } else { u64::MAX })
+    }
+
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         let state = self.disk.state.lock();
         let bytes = &state.files[self.file].current;

@@ -37,6 +37,11 @@ pub(crate) struct Writer {
 /// How long a full disk is left alone.
 const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
+/// Files that the journal makes however full the disk is.
+const FIRST_FILES: u64 = 4;
+/// Bytes of the disk that it leaves to others from then on.
+const LEFT: u64 = 64 << 20;
+
 /// Counts as running while it lives.
 struct Running {
     shared: Arc<Shared>,
@@ -185,6 +190,19 @@ impl Shared {
         SegmentFile::create(&*self.environment.disk, &self.directory, index, self.config.segment)
     }
 
+    /// Beyond its first files the journal leaves something for the metadata: without that nothing in it is ever let go of.
+    fn may_fill_the_disk(&self) -> bool {
+        let state = self.state.lock();
+        let Some(file) =
+            state.free.first().or(state.current.file()).filter(|_| state.file_count >= FIRST_FILES)
+        else {
+            return true;
+        };
+        let file = file.file.clone();
+        drop(state);
+        file.available().is_ok_and(|bytes| bytes >= self.config.segment + LEFT)
+    }
+
     /// Makes a spare file. On a full disk nothing stops: nobody is admitted beyond the files that there are, and what
     /// is released goes back to those who wait.
     fn make_file(self: &Arc<Self>) -> Made {
@@ -193,7 +211,10 @@ impl Shared {
             state.next_file += 1;
             state.next_file
         };
-        let made = self.create_file(index);
+        let made = match self.may_fill_the_disk() {
+            true => self.create_file(index),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        };
         let mut state = self.state.lock();
         match made {
             Ok(file) => {

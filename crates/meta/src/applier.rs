@@ -66,6 +66,9 @@ pub(crate) struct Applier {
 /// How much longer the applier sleeps when nothing waits.
 const IDLE_FACTOR: u32 = 10;
 
+/// How long a full disk is left alone.
+const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
+
 /// Metadata applied at once, in bytes.
 const APPLY_BYTES: u64 = 8 << 20;
 
@@ -102,6 +105,7 @@ impl Applier {
     async fn work(&mut self) -> Result<(), MetaError> {
         let shared = self.shared.clone();
         loop {
+            self.wait_for_room().await;
             let stopping = shared.is_stopped();
             if stopping {
                 shared.queue.lock().closed = true;
@@ -109,7 +113,7 @@ impl Applier {
             }
             // Under load there is always more to apply; a checkpoint must not wait for the end of it.
             let mut more = true;
-            while more && (stopping || !self.checkpoint_is_due(false)) {
+            while more && (stopping || !self.checkpoint_is_due(false) && shared.engine.has_room()) {
                 more = self.apply().await?;
             }
             if self.checkpoint_is_due(stopping) {
@@ -129,6 +133,30 @@ impl Applier {
                 () = shared.work.notified() => {}
                 () = shared.environment.clock.sleep(pause) => {}
             }
+        }
+    }
+
+    /// A full disk is left alone. Meanwhile everything can be read, and the journal takes changes for a while; an error would
+    /// end the engine for good.
+    async fn wait_for_room(&self) {
+        let shared = &self.shared;
+        let mut has_waited = false;
+        while !shared.is_stopped() && !shared.engine.has_room() {
+            if !std::mem::replace(&mut has_waited, true) {
+                shared.disk_full.store(true, Ordering::Release);
+                tracing::error!(
+                    "the disk is full: the metadata store cannot grow, and changes wait as soon as much is to be applied; \
+                     free space on this disk"
+                );
+            }
+            tokio::select! {
+                () = shared.work.notified() => {}
+                () = shared.environment.clock.sleep(DISK_FULL_PAUSE) => {}
+            }
+        }
+        if has_waited {
+            shared.disk_full.store(false, Ordering::Release);
+            tracing::info!("the disk has room for the metadata store again");
         }
     }
 

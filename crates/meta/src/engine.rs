@@ -27,6 +27,10 @@ pub(crate) trait Engine: Send + Sync {
         durable: bool,
     ) -> Result<(), MetaError>;
 
+    /// Whether the disk has room for what is to be applied. Where it has not, it is better to wait before: views are blocked
+    /// while [`Engine::apply`] waits.
+    fn has_room(&self) -> bool;
+
     /// Whether something waits for room on the disk.
     fn is_waiting(&self) -> bool;
 

@@ -115,6 +115,8 @@ pub(crate) struct Shared {
     pub room: Notify,
     pub conflicts: AtomicU64,
     stopped: AtomicBool,
+    /// The applier waits until the disk has room.
+    pub disk_full: AtomicBool,
     /// The applier has ended.
     pub ended: Notify,
     pub has_ended: AtomicBool,
@@ -211,6 +213,7 @@ impl LocalStore {
             room: Notify::new(),
             conflicts: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            disk_full: AtomicBool::new(false),
             ended: Notify::new(),
             has_ended: AtomicBool::new(false),
         });
@@ -236,7 +239,7 @@ impl LocalStore {
             applied,
             overlay: shared.queue.lock().bytes(),
             conflicts: shared.conflicts.load(Ordering::Relaxed),
-            disk_full: shared.engine.is_waiting(),
+            disk_full: shared.disk_full.load(Ordering::Acquire) || shared.engine.is_waiting(),
         }
     }
 

@@ -174,6 +174,10 @@ impl Engine for RedbEngine {
         Ok(())
     }
 
+    fn has_room(&self) -> bool {
+        self.file.has_room()
+    }
+
     fn is_waiting(&self) -> bool {
         self.file.is_waiting()
     }

@@ -26,7 +26,10 @@ const PURPOSE: &str = "metadata";
 /// Keys of earlier sessions that are kept ready.
 const KEPT_KEYS: usize = 1024;
 
-/// How long a full disk is left alone.
+/// Bytes left on the disk below which nothing is begun that needs some.
+const ROOM: u64 = 16 << 20;
+
+/// How long a disk is left alone that became full in the middle.
 const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a file cannot be used.
@@ -109,7 +112,12 @@ impl SealedFile {
         self.stopped_waiting.notify_all();
     }
 
-    /// Whether the disk is full at the moment, and that is waited out.
+    /// Whether the disk has room for some more pages, and if not, that is waited out.
+    pub(crate) fn has_room(&self) -> bool {
+        !*self.waits.lock() || self.file.available().is_ok_and(|bytes| bytes >= ROOM)
+    }
+
+    /// Whether the disk became full in the middle of something, and that is waited out.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting.load(Ordering::Acquire)
     }
