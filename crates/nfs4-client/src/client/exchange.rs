@@ -21,6 +21,9 @@ use crate::{ClientError, Reply};
 /// How often one request is sent again for want of an answer, before the session is given up.
 const RESENDS: u32 = 16;
 
+/// Operations that every server can decode.
+const FEW: usize = 8;
+
 /// How often a request is repeated that the server puts off.
 pub(super) const DELAYS: u32 = 64;
 
@@ -70,6 +73,16 @@ impl Request {
     /// Of the whole compound.
     pub fn bytes(&self) -> usize {
         self.body.iter().map(Bytes::len).sum()
+    }
+
+    /// With a reply of so many bytes.
+    fn size(&self, reply_bytes: usize) -> Size {
+        Size {
+            operations: self.operations as u32,
+            request_bytes: self.bytes() as u32,
+            response_bytes: reply_bytes as u32,
+            begun: false,
+        }
     }
 }
 
@@ -140,13 +153,7 @@ async fn repeat(
                         return Exchanged::Failed(error.into());
                     }
                 };
-                let size = Size {
-                    operations: request.operations as u32,
-                    request_bytes: bytes as u32,
-                    response_bytes: received as u32,
-                    begun: false,
-                };
-                let size = (!request.is_atomic).then_some(size);
+                let size = (!request.is_atomic).then_some(request.size(received));
                 match judge(shared, session, &mut slot, reply, size, doubtful) {
                     Verdict::Is(exchanged) => {
                         if let Exchanged::Answer(reply) = &exchanged {
@@ -192,6 +199,15 @@ async fn repeat(
                 if resends > 1 {
                     back_off.get_or_insert_with(|| shared.back_off()).wait().await;
                 }
+            }
+            // Some servers cannot even decode so many operations (NFS-Ganesha). They have executed nothing, and the slot is as
+            // before (RFC 5531 §9).
+            Err(RpcError::GarbageArguments) if !doubtful && request.operations > FEW => {
+                let status = NfsStatus::TooManyOps;
+                if !request.is_atomic {
+                    shared.limits.learn(status, request.size(0));
+                }
+                return Exchanged::Failed(ClientError::TooLarge { status });
             }
             Err(error) if doubtful => {
                 tracing::warn!(%error, "a request cannot be repeated");

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use environment::Environment;
 use tempfile::TempDir;
+use vector_client::{Client, Options, Read, Write};
 
 use crate::calls::{self, Has};
 use crate::counted::Counted;
@@ -101,4 +102,25 @@ async fn a_page_of_96_files_costs_as_many_round_trips_as_its_operations_need_wit
     // Three operations for the attributes of an object, five for its content, and the ways to the folders.
     page::get(&counted, [1, 4, 5]).await;
     counted.check_with("the page");
+}
+
+#[tokio::test]
+#[ignore = "needs NFS-Ganesha: make foreign"]
+async fn vectors_longer_than_a_server_takes_or_can_even_decode_are_done_in_parts() {
+    let server = Ganesha::start().await;
+    for many in [150, 250, 1000] {
+        let client = Client::connect(server.address, Options::default()).await.unwrap();
+        let names: Vec<String> = (0..many).map(|n| format!("/home/{many}-{n}")).collect();
+        let writes = names.iter().map(|name| Write::whole(name.as_str(), 0o644, name.clone()));
+        client.vwrite(writes.collect()).await.unwrap();
+        // None of what another one has learnt.
+        let client = Client::connect(server.address, Options::default()).await.unwrap();
+        let reads = names.iter().map(|name| Read::new(name.as_str(), 0, 100));
+        let read = client.vread(reads.collect()).await.unwrap();
+        for (data, name) in read.into_iter().zip(&names) {
+            assert_eq!(data.into_bytes(), name.as_bytes());
+        }
+        client.vremove(names.iter().map(|name| name.as_str().into()).collect()).await.unwrap();
+        client.close().await.unwrap();
+    }
 }
