@@ -11,6 +11,7 @@
 
 mod clock;
 mod disk;
+mod disk_full;
 mod entropy;
 pub mod failpoint;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, DiskFile, LocalDisk};
+pub use disk_full::{DISK_FULL_PAUSE, is_disk_full};
 pub use entropy::{Entropy, SystemEntropy};
 
 /// The three ambient services together; cheap to clone.

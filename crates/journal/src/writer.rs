@@ -1,7 +1,8 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+
+use environment::{DISK_FULL_PAUSE, is_disk_full};
 
 use crate::pen::Work;
 use crate::segment::SegmentFile;
@@ -33,9 +34,6 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     _running: Running,
 }
-
-/// How long a full disk is left alone.
-const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Files that the journal makes however full the disk is.
 const FIRST_FILES: u64 = 4;
@@ -247,8 +245,4 @@ impl Shared {
             }
         }
     }
-}
-
-fn is_disk_full(cause: &io::Error) -> bool {
-    matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use environment::DISK_FULL_PAUSE;
 use journal::Lsn;
 
 use crate::engine::Write;
@@ -65,9 +66,6 @@ pub(crate) struct Applier {
 
 /// How much longer the applier sleeps when nothing waits.
 const IDLE_FACTOR: u32 = 10;
-
-/// How long a full disk is left alone.
-const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Metadata applied at once, in bytes.
 const APPLY_BYTES: u64 = 8 << 20;

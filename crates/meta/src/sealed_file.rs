@@ -3,9 +3,8 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use environment::{DiskFile, Entropy};
+use environment::{DISK_FULL_PAUSE, DiskFile, Entropy, is_disk_full};
 use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 use seal::{NodeKey, SegmentKey, TAG_LEN};
@@ -28,9 +27,6 @@ const KEPT_KEYS: usize = 1024;
 
 /// Bytes left on the disk below which nothing is begun that needs some.
 const ROOM: u64 = 16 << 20;
-
-/// How long a disk is left alone that became full in the middle.
-const DISK_FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a file cannot be used.
 #[derive(Debug)]
@@ -257,10 +253,6 @@ impl SealedFile {
         }
         self.with_room(|| self.file.write_all_at(&[IoSlice::new(&sealed)], Self::place(first)))
     }
-}
-
-fn is_disk_full(cause: &io::Error) -> bool {
-    matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The part of a range that lies in page 0, and the whole pages that cover the rest, as lengths of the first and range of the others.

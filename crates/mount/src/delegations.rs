@@ -9,27 +9,22 @@
 
 mod returning;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use fuser::FileAttr;
 use nfs4::{CbRecallArgs, FileHandle, OpenDelegation, StateId};
-use nfs4_client::{Client, ClientError, OpenState};
+use nfs4_client::{Client, ClientError, EarlyRecalls, OpenState};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::core::Core;
 use crate::inode::Inode;
 
-use returning::insist;
-
 /// How long a delegation is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
-
-/// Delegations that were recalled before it was known that they were given.
-const EARLY: usize = 1024;
 
 /// Returns of such ones at once; the server is asked to come again for more.
 const ON_THE_WAY: usize = 64;
@@ -44,7 +39,7 @@ pub(crate) struct Delegations {
 #[derive(Default)]
 struct Table {
     held: HashMap<FileHandle, Arc<Delegated>>,
-    early: VecDeque<[u8; 12]>,
+    early: EarlyRecalls,
 }
 
 /// A delegated file.
@@ -114,7 +109,7 @@ impl Delegations {
         if let Some(other) = table.held.remove(handle) {
             return (false, vec![other]);
         }
-        if table.early.contains(&id.other) {
+        if table.early.contains(&id) {
             return (false, Vec::new());
         }
         let surplus = table.oldest((table.held.len() + 1).saturating_sub(self.most));
@@ -130,10 +125,7 @@ impl Delegations {
         if known.is_some_and(|held| held.id().is_some_and(|id| id.other == recall.state_id.other)) {
             return table.held.remove(&recall.file_handle);
         }
-        if table.early.len() == EARLY {
-            table.early.pop_front();
-        }
-        table.early.push_back(recall.state_id.other);
+        table.early.add(recall);
         None
     }
 
@@ -169,10 +161,7 @@ impl Table {
 impl Delegated {
     /// The delegation, as long as there is one.
     fn id(&self) -> Option<StateId> {
-        match self.state.delegation() {
-            OpenDelegation::Read(read) if self.state.lost().is_none() => Some(read.state_id),
-            _ => None,
-        }
+        self.state.read_delegation().filter(|_| self.state.lost().is_none())
     }
 
     /// From here on nothing is believed. Whether nobody has the file open, and nobody will by this.
@@ -299,58 +288,24 @@ impl Core {
             }
         }
         // Not wanted, or not any more.
-        let (client, state, clock) = (client.clone(), state.clone(), self.clock.clone());
-        let back = async move { insist(&*clock, || client.return_delegation(&state)).await };
-        self.tasks.spawn_on(back, &self.runtime);
+        let (client, state) = (client.clone(), state.clone());
+        self.tasks.spawn_on(async move { client.bring_back(&state).await }, &self.runtime);
         None
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use environment::Environment;
-    use file_system::memory::MemoryFileSystem;
-    use ids::VolumeId;
-    use nfs4::bits::share_access;
-    use nfs4::{Ace, AttributeValues, Bitmap, ChangeInfo, OpenOk, ReadDelegation};
-    use nfs4_client::Options;
-    use nfs4_client::operations::owner;
-    use nfs4_server::{Export, Server, ServerConfig};
-    use tokio::net::TcpListener;
-    use tokio_util::sync::{CancellationToken, DropGuard};
+    use nfs4::AttributeValues;
+    use nfs4_client::testing::{self, state_id, unconnected};
 
     use super::*;
     use crate::attributes::to_kernel;
 
-    async fn client() -> (Client, DropGuard) {
-        let environment = Environment::real();
-        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
-        let config = ServerConfig::in_memory(vec![Export::new("home", volume)], environment.clone());
-        let server = Server::new(config).await.unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let stopped = stop.clone();
-        tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
-        (Client::connect(&[address], Options::new(environment), None).await.unwrap(), stop.drop_guard())
-    }
-
-    fn state_id(number: u8) -> StateId {
-        StateId { seqid: 1, other: [number; 12] }
-    }
-
     /// As if the server had delegated the file of this number, which was used at that second.
     fn delegated(client: &Client, number: u8, seconds: u64) -> Arc<Delegated> {
         let handle = FileHandle::new(vec![number]).unwrap();
-        let permissions = Ace { ace_type: 0, flags: 0, access_mask: 0, who: "OWNER@".into() };
-        let read = ReadDelegation { state_id: state_id(number), recall: false, permissions };
-        let opened = OpenOk {
-            state_id: state_id(100 + number),
-            change_info: ChangeInfo { atomic: true, before: 0, after: 0 },
-            flags: 0,
-            attributes_set: Bitmap::default(),
-            delegation: OpenDelegation::Read(read),
-        };
-        let state = client.adopt(handle.clone(), (share_access::READ, 0), owner("me"), &opened);
+        let state = testing::delegated(client, handle.clone(), 100 + number, number);
         let attributes = to_kernel(2, &AttributeValues::default());
         let known = Seen { change: 1, attributes, since: 1 };
         let used = Duration::from_secs(seconds);
@@ -366,7 +321,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_recalled_before_the_answer_that_has_it_is_never_believed() {
-        let (client, _stop) = client().await;
+        let client = unconnected();
         let delegations = Delegations::new(10);
         let (early, other) = (delegated(&client, 1, 0), delegated(&client, 2, 0));
         assert!(delegations.recalled(&recall(1)).is_none());
@@ -379,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_delegated_twice_goes_back_whichever_is_meant() {
-        let (client, _stop) = client().await;
+        let client = unconnected();
         let delegations = Delegations::new(10);
         let (one, again) = (delegated(&client, 1, 0), delegated(&client, 1, 0));
         assert!(delegations.insert(&one, state_id(1)).0);
@@ -390,7 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_used_least_lately_make_room_and_those_idle_for_long_go_back() {
-        let (client, _stop) = client().await;
+        let client = unconnected();
         let delegations = Delegations::new(3);
         let all: Vec<_> =
             [30, 10, 20, 40].iter().zip(1..).map(|(at, n)| delegated(&client, n, *at)).collect();

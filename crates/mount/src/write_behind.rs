@@ -1,4 +1,8 @@
 //! Data on its way to the server: gathered, sent, made stable.
+//!
+//! The vectorized client's `Writer` does this for one program that writes one file from front to back. Here any process writes anywhere, also twice
+//! to one place; what is lost is known WRITE by WRITE, memory is that of all files, and the error is for whoever calls fsync. What both have
+//! in common is to compare two verifiers.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -4,6 +4,7 @@ mod address;
 mod back_channel;
 mod back_off;
 mod call;
+mod delegations;
 mod exchange;
 mod files;
 mod groups;
@@ -25,6 +26,8 @@ mod slots;
 mod standing;
 mod statistics;
 mod status_flags;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod trunk;
 
 use std::borrow::Cow;
@@ -41,6 +44,7 @@ use self::shared::{Phase, Shared};
 use self::statistics::Counters;
 use crate::{Callback, ClientError, Reply};
 
+pub use self::delegations::EarlyRecalls;
 pub use self::limits::Limits;
 pub use self::open_state::OpenState;
 pub use self::options::Options;

@@ -13,6 +13,8 @@
 //! * **Trunking** (§2.10.5). One session runs over as many connections as [`Options::connections`] says, the least loaded
 //!   first; over several addresses of one server if there are any.
 //! * **Leases** (§8.3) are renewed while the program is idle; what the server says beside (§18.46.3) is followed.
+//! * **Delegations** (§10.2): [`OpenState::read_delegation`] is what the server promises of a file, [`Client::is_in_good_standing`]
+//!   whether that can be counted on now; [`Client::bring_back`] gives it back, however often that has to be tried.
 //! * **Limits.** [`Client::limits`] has what the server granted, and less once it has refused that
 //!   ([`ClientError::TooLarge`]): who makes compounds splits them and sends the parts.
 //! * **Delays.** A compound that the server puts off before it did anything is repeated after a pause.
@@ -61,7 +63,9 @@ mod slot;
 mod wire;
 
 pub use callback::Callback;
-pub use client::{Client, Limits, OpenState, Options, Statistics};
+#[cfg(any(test, feature = "testing"))]
+pub use client::testing;
+pub use client::{Client, EarlyRecalls, Limits, OpenState, Options, Statistics};
 pub use config::Config;
 pub use error::ClientError;
 pub use files::OpenFile;

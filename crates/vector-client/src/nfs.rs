@@ -85,7 +85,7 @@ impl Nfs {
         let recalls = Recalls(Arc::downgrade(&promises));
         let callback = cache.is_some().then(|| Arc::new(recalls) as Arc<dyn Callback>);
         let client = nfs4_client::Client::connect(&[server], options.nfs, callback).await?;
-        let returning = Returning::begin(client.clone(), wanted_back, clock.clone());
+        let returning = Returning::begin(client.clone(), wanted_back);
         let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         if options.atomic && extension.transactions.is_none() {
             return Err(Error::Unsupported("a transaction"));

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::Clock;
-use nfs4::{CbRecallArgs, DelegReturnArgs, FileHandle, NfsArgOp, NfsStatus};
-use nfs4_client::ClientError;
-use nfs4_client::operations::put_handle;
+use nfs4::{CbRecallArgs, FileHandle, NfsStatus};
 
 use super::Delegated;
 use crate::core::Core;
@@ -14,10 +11,6 @@ use crate::core::Core;
 /// How long the kernel may take to forget pages before the delegation goes back without: it may have locked them for an
 /// answer of the server's.
 const FORGETTING: Duration = Duration::from_secs(3);
-
-/// How often a return is tried, and the first pause in between; each further one is twice as long.
-const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(100);
 
 impl Core {
     /// The server wants a delegation back (CB_RECALL).
@@ -29,12 +22,9 @@ impl Core {
         let Ok(permit) = self.delegations.returning.clone().try_acquire_owned() else {
             return NfsStatus::Delay;
         };
-        let (client, clock) = (self.callers.mounter().clone(), self.clock.clone());
+        let client = self.callers.mounter().clone();
         let back = async move {
-            let back = DelegReturnArgs { state_id: recall.state_id.newest() };
-            let request = [put_handle(&recall.file_handle), NfsArgOp::DelegReturn(back)];
-            let attempt = || async { client.compound(&request).await?.into_results().map(drop) };
-            insist(&*clock, attempt).await;
+            client.bring_back_early(&recall.file_handle, recall.state_id).await;
             drop(permit);
         };
         self.tasks.spawn_on(back, &self.runtime);
@@ -96,25 +86,8 @@ impl Core {
     async fn bring_back(&self, delegated: &Delegated, is_unused: bool) {
         let Delegated { client, state, .. } = delegated;
         if is_unused {
-            insist(&*self.clock, || client.close_file(state)).await;
+            client.insist(|| client.close_file(state)).await;
         }
-        insist(&*self.clock, || client.return_delegation(state)).await;
-    }
-}
-
-/// Tries it until it is done, or refused for good. Doing it twice does no harm; if nothing helps, the server revokes it.
-pub(super) async fn insist<F: Future<Output = Result<(), ClientError>>>(
-    clock: &dyn Clock,
-    attempt: impl Fn() -> F,
-) {
-    let mut pause = PAUSE;
-    for _ in 0..TRIES {
-        match attempt().await {
-            Err(ClientError::Unknown | ClientError::Unreachable { .. } | ClientError::SessionLost) => {}
-            Err(error) if error.asks_to_retry() => {}
-            _ => return,
-        }
-        clock.sleep(pause).await;
-        pause *= 2;
+        client.bring_back(state).await;
     }
 }

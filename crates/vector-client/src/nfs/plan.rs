@@ -13,7 +13,7 @@ use nfs4_client::{ClientError, OpenState};
 use super::cache::Kept;
 use super::open_files::OpenFiles;
 use super::position::{Place, Position, Start};
-use super::promise::{Promises, Stamp, Touched, delegated, touched};
+use super::promise::{Promises, Stamp, Touched, touched};
 use super::size;
 use crate::step::{APPEND, Copy, Step};
 use crate::target::Target;
@@ -246,7 +246,7 @@ impl Plan {
                 NfsArgOp::SetAttr(it) => it.state_id = state_id,
                 NfsArgOp::Close(it) => it.state_id = state_id,
                 NfsArgOp::DelegReturn(it) => {
-                    it.state_id = delegated(open).map_or(it.state_id, |id| id.newest());
+                    it.state_id = open.read_delegation().map_or(it.state_id, |id| id.newest());
                 }
                 NfsArgOp::Copy(it) if is_last_put(&self.operations[..*index], handle) => {
                     it.destination_state_id = state_id;

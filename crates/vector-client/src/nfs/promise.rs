@@ -5,12 +5,12 @@
 
 mod recall;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use nfs4::{FileHandle, OpenDelegation, StateId};
-use nfs4_client::OpenState;
+use nfs4::{FileHandle, StateId};
+use nfs4_client::{EarlyRecalls, OpenState};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
@@ -25,15 +25,12 @@ pub(super) use recall::{Recalls, Returning};
 /// Delegations on their way back at most; the server is asked to come again for more.
 const ON_THE_WAY: usize = 256;
 
-/// Delegations that were given back before it was known that they were given.
-const EARLY: usize = 1024;
-
 /// All that the server has delegated.
 pub(super) struct Promises {
     made: RwLock<HashMap<FileHandle, Arc<Promise>>>,
     /// How often this client has changed files of which it knew the name only.
     changes: AtomicU64,
-    early: Mutex<VecDeque<[u8; 12]>>,
+    early: Mutex<EarlyRecalls>,
     back: mpsc::Sender<Back>,
 }
 
@@ -84,10 +81,9 @@ impl Promises {
 
     /// The file was opened; perhaps it was delegated as well. `doubts`: from before.
     pub fn opened(&self, open: &Arc<OpenState>, doubts: u64) {
-        let Some(id) = delegated(open) else { return };
+        let Some(id) = open.read_delegation() else { return };
         let mut made = self.made.write();
-        // A recall may be faster than the answer that has the delegation.
-        if !self.early.lock().contains(&id.other) {
+        if !self.early.lock().contains(&id) {
             let promise = Promise { open: open.clone(), doubts, state: Mutex::default() };
             made.insert(detached(open.handle()), Arc::new(promise));
         }
@@ -102,11 +98,10 @@ impl Promises {
     /// The delegation goes back with the open.
     pub fn closing(&self, open: &Arc<OpenState>) {
         let mut made = self.made.write();
-        let own = delegated(open);
+        let own = open.read_delegation();
         // A server may say again what it has delegated, when the file is opened once more.
         let goes_back = |promise: &Arc<Promise>| {
-            Arc::ptr_eq(&promise.open, open)
-                || own.is_some_and(|own| delegated(&promise.open).is_some_and(|id| id.other == own.other))
+            Arc::ptr_eq(&promise.open, open) || own.is_some_and(|own| promise.has(&own))
         };
         if made.get(open.handle()).is_some_and(goes_back)
             && let Some(promise) = made.remove(open.handle())
@@ -153,7 +148,7 @@ impl Promises {
         let state = promise.state.lock();
         let (value, since) = known(&state)?;
         let holds = !state.is_over && since == (self.changes.load(SeqCst), state.changes);
-        (holds && delegated(&promise.open).is_some()).then_some(value)
+        (holds && promise.open.read_delegation().is_some()).then_some(value)
     }
 
     /// Before something is changed; ends when it is done, or when nobody knows whether it is.
@@ -180,6 +175,11 @@ impl Promises {
 }
 
 impl Promise {
+    /// Whether it rests on this delegation.
+    fn has(&self, delegation: &StateId) -> bool {
+        self.open.read_delegation().is_some_and(|own| own.other == delegation.other)
+    }
+
     fn end(&self) {
         self.state.lock().is_over = true;
     }
@@ -241,66 +241,18 @@ pub(super) fn touched(step: &Step, files: &OpenFiles) -> Option<Touched> {
     Some(file.map_or(Touched::Any, |file| Touched::File(file.open.handle().clone())))
 }
 
-/// The delegation for reading that the file has.
-pub(super) fn delegated(open: &OpenState) -> Option<StateId> {
-    match open.delegation() {
-        OpenDelegation::Read(read) => Some(read.state_id),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use environment::Environment;
-    use file_system::memory::MemoryFileSystem;
-    use ids::VolumeId;
-    use nfs4::bits::share_access;
-    use nfs4::{Ace, Bitmap, ChangeInfo, OpenOk, ReadDelegation};
-    use nfs4_client::operations::owner;
-    use nfs4_client::{Client, Options};
-    use nfs4_server::{Export, Server, ServerConfig};
-    use tokio::net::TcpListener;
-    use tokio_util::sync::{CancellationToken, DropGuard};
+    use nfs4_client::testing::{delegated, unconnected};
 
     use super::*;
 
-    async fn client() -> (Client, DropGuard) {
-        let environment = Environment::real();
-        let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), environment.clock.clone()));
-        let config = ServerConfig::in_memory(vec![Export::new("home", volume)], environment.clone());
-        let server = Server::new(config).await.unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let stopped = stop.clone();
-        tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
-        (Client::connect(&[address], Options::new(environment), None).await.unwrap(), stop.drop_guard())
-    }
-
-    /// As if the server had said so.
-    fn opened(client: &Client, number: u8) -> Arc<OpenState> {
-        let state_id = |number| StateId { seqid: 1, other: [number; 12] };
-        let permissions = Ace { ace_type: 0, flags: 0, access_mask: 0, who: "OWNER@".into() };
-        let opened = OpenOk {
-            state_id: state_id(number),
-            change_info: ChangeInfo { atomic: true, before: 0, after: 0 },
-            flags: 0,
-            attributes_set: Bitmap::default(),
-            delegation: OpenDelegation::Read(ReadDelegation {
-                state_id: state_id(7),
-                recall: false,
-                permissions,
-            }),
-        };
-        let who = owner(format!("o{number}"));
-        client.adopt(FileHandle::new("f").unwrap(), (share_access::READ, 0), who, &opened)
-    }
-
     #[tokio::test]
     async fn what_is_delegated_once_and_said_twice_ends_with_whichever_open_is_closed_first() {
-        let (client, _stop) = client().await;
+        let client = unconnected();
         for first in [0, 1] {
             let (promises, _back) = Promises::new();
-            let opens = [opened(&client, 1), opened(&client, 2)];
+            let opens = [1, 2].map(|open| delegated(&client, FileHandle::new("f").unwrap(), open, 7));
             opens.iter().for_each(|open| promises.opened(open, 0));
             let handle = opens[0].handle();
             promises.stamp(handle).unwrap().know_change(5);

@@ -6,7 +6,6 @@ use nfs4_client::ClientError;
 use super::Run;
 use crate::nfs::open_files::OpenFile;
 use crate::nfs::plan::{Piece, Plan, Work, access_bits, open_owner};
-use crate::nfs::promise::delegated;
 use crate::nfs::{Nfs, attributes};
 use crate::step::{Data, Done, Step, TO_END};
 use crate::{AttributeSet, Error, Kind};
@@ -47,7 +46,7 @@ impl Nfs {
                     let is_back = |result: &NfsResOp| matches!(result, NfsResOp::DelegReturn(NfsStatus::Ok));
                     if results.iter().any(is_back) {
                         self.client.returned(&file.open);
-                    } else if delegated(&file.open).is_some() {
+                    } else if file.open.read_delegation().is_some() {
                         self.promises.give_back(&file.open).await;
                     }
                     for result in results {

@@ -19,7 +19,7 @@ use crate::nfs::execute::only_asks;
 use crate::nfs::links::{is_regular_file, is_symbolic_link};
 use crate::nfs::open_files::{OpenFile, OpenFiles};
 use crate::nfs::position::{Place, Start, down};
-use crate::nfs::promise::{Stamp, delegated};
+use crate::nfs::promise::Stamp;
 use crate::path::parts;
 use crate::step::{APPEND, Creation, Step, TO_END};
 use crate::target::{Base, Target};
@@ -62,7 +62,7 @@ impl Emit<'_> {
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
                 self.plan.closed.push(*number);
                 // An atomic compound gives nothing up that cannot be taken back.
-                if let Some(id) = delegated(&file.open).filter(|_| !self.plan.atomic) {
+                if let Some(id) = file.open.read_delegation().filter(|_| !self.plan.atomic) {
                     self.context.promises.closing(&file.open);
                     let back = NfsArgOp::DelegReturn(DelegReturnArgs { state_id: id.newest() });
                     unless = Some(self.plan.push(back));
