@@ -135,6 +135,32 @@ async fn of_more_files_than_one_request_holds_those_that_were_changed_cost_one_r
 }
 
 #[tokio::test]
+async fn of_many_files_that_were_changed_the_content_of_the_last_comes_once() {
+    const LAST: u64 = 500_000;
+    let world = World::new().await;
+    let other = world.another().await;
+    for (many, expected) in [(2, 2), (256, 2), (257, 4)] {
+        let name = |number| format!("/home/{many}-{number}");
+        let length = |number| if number + 1 == many { LAST as usize } else { 1 };
+        let write = async |seed| {
+            let writes = (0..many).map(|it| Write::whole(name(it), 0o600, content(length(it), seed)));
+            other.vwrite(writes.collect()).await.unwrap();
+        };
+        let all =
+            || (0..many).map(|number| Read::new(name(number), 0, length(number) as u64)).collect::<Vec<_>>();
+        write(0).await;
+        world.client.vread(all()).await.unwrap();
+        write(1).await;
+        let (data, round_trips, bytes_in) = cost(&world.client, world.client.vread(all())).await;
+        for (number, data) in data.unwrap().into_iter().enumerate() {
+            assert!(data.into_bytes() == content(length(number), 1), "{number}");
+        }
+        assert_eq!(round_trips, expected, "{many}");
+        assert_eq!(bytes_in / LAST, 1, "{many}: {bytes_in}");
+    }
+}
+
+#[tokio::test]
 async fn a_name_that_leads_elsewhere_is_never_the_file_it_led_to() {
     let world = World::new().await;
     let other = world.another().await;

@@ -39,23 +39,34 @@ impl Nfs {
     }
 
     /// All that is not as it was will be read, so that this takes one more round and not one for each: to be called with the
-    /// results of each of the first pieces in the queue, before any of them is taken.
+    /// results of each of the first pieces in the queue, before any of them is taken. What has come behind one that is read anew is
+    /// kept meanwhile, as it is its turn only then.
     pub(super) fn find_changed<'a>(
         &self,
         run: &mut Run,
         replies: impl Iterator<Item = (&'a Plan, Option<&'a Reply>)>,
     ) {
-        let pieces = replies.flat_map(|(plan, reply)| plan.pieces.iter().map(move |piece| (piece, reply)));
-        for ((piece, reply), (_, work)) in pieces.zip(&mut run.queue) {
-            let result = reply.and_then(|reply| reply.results.get(piece.key));
-            let (Some(kept), Some(NfsResOp::GetAttr(Outcome::Ok(got)))) = (&work.kept, result) else {
-                continue;
-            };
-            if !got.values().is_ok_and(|values| kept.is_proved_by(&values)) {
-                if let Some(cache) = &self.cache {
-                    cache.forget(&kept.handle);
+        let pieces =
+            replies.flat_map(|(plan, reply)| plan.pieces.iter().map(move |piece| (plan, piece, reply)));
+        let mut is_changed = false;
+        for ((plan, piece, reply), (_, work)) in pieces.zip(&mut run.queue) {
+            let results = reply.map_or(&[][..], |reply| &reply.results[..]);
+            match (&work.kept, results.get(piece.key)) {
+                (Some(kept), Some(NfsResOp::GetAttr(Outcome::Ok(got)))) => {
+                    if !got.values().is_ok_and(|values| kept.is_proved_by(&values)) {
+                        if let Some(cache) = &self.cache {
+                            cache.forget(&kept.handle);
+                        }
+                        work.kept = None;
+                        is_changed = true;
+                    }
                 }
-                work.kept = None;
+                (Some(_), Some(NfsResOp::Read(Outcome::Ok(_)))) if is_changed => {
+                    let own = &results[piece.operations.start..piece.operations.end.min(results.len())];
+                    self.learn(work, piece, own, message_bytes(plan, results));
+                    work.kept = self.kept(&work.step);
+                }
+                _ => {}
             }
         }
     }

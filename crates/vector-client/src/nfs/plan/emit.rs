@@ -31,6 +31,9 @@ const ONE: usize = 6;
 /// Operations of a further one in the same directory: RESTOREFH, OPEN, READ, CLOSE.
 const EACH: usize = 4;
 
+/// Operations of a further one of an open file: PUTFH, READ.
+const EACH_OPEN: usize = 2;
+
 /// Puts one step into a compound.
 pub(super) struct Emit<'a> {
     pub plan: &'a mut Plan,
@@ -315,7 +318,9 @@ impl Emit<'_> {
 
     /// Before what is read, if it is to be kept: of many small files only as far as it makes no further compound of them.
     fn ask_for_label(&mut self, work: &Work, next: &[Work]) {
-        let room = self.plan.operations.len() + ONE + EACH * next.len().min(STEPS);
+        let further = next.len().min(STEPS.saturating_sub(self.plan.pieces.len() + 1));
+        let each = if work.step.target().descriptor().is_some() { EACH_OPEN } else { EACH };
+        let room = self.plan.operations.len() + ONE + each * further;
         let keeps = self.context.keeps && room <= self.context.bounds.operations;
         if keeps && matches!(work.step, Step::Read(_)) {
             self.plan.push(get_attributes(label()));
