@@ -137,8 +137,8 @@ async fn a_call_that_is_given_up_has_taken_all_and_a_writer_that_is_dropped_goes
         writer.write(all.slice(39 * MIB..)).await.unwrap();
         drop(writer);
         let other = world.another().await;
-        until_it_has(&other, "/home/d", all.len() as u64).await;
-        assert!(content(&other, "/home/d").await == all);
+        // The last piece may be there before others.
+        while content(&other, "/home/d").await != all {}
     }
 }
 
