@@ -8,5 +8,6 @@ mod compiler;
 mod encrypted;
 mod header;
 mod installed;
+mod restart;
 mod silence;
 mod world;

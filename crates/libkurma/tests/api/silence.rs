@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::compiler::SUITE;
 use crate::world::World;
 
-/// Runs a case that says when it is ready, and is told when the server is silent.
-fn check(case: &str, address: &str, silence: impl FnOnce()) {
+/// Runs a case that says when it is ready for what happens to the server, and is told when that has happened.
+pub fn check(case: &str, address: &str, happens: impl FnOnce()) {
     let mut child = Command::new(&*SUITE)
         .args([case, "nfs", address])
         .stdin(Stdio::piped())
@@ -23,7 +23,7 @@ fn check(case: &str, address: &str, silence: impl FnOnce()) {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    silence();
+    happens();
     child.stdin.take().unwrap().write_all(b"gone\n").unwrap();
     assert!(child.wait().unwrap().success());
 }

@@ -141,13 +141,6 @@ static kurma_client *impatient(world *w)
 	return client;
 }
 
-static void wait_for_silence(void)
-{
-	puts("ready");
-	fflush(stdout);
-	CHECK(getchar() == 'g');
-}
-
 static void a_server_that_is_gone_ends_calls_and_lets_go_of_memory(world *w)
 {
 	kurma_client *client = impatient(w);
@@ -155,7 +148,7 @@ static void a_server_that_is_gone_ends_calls_and_lets_go_of_memory(world *w)
 	kurma_write_arg write = { .file = { .path = "/home/file" }, .length = 100000, .data = memset(data, 'x', 100000),
 				  .flags = KURMA_CREATE, .mode = 0600 };
 	OK(kurma_vwrite(client, &write, 1));
-	wait_for_silence();
+	until_it_has_happened();
 	kurma_result result = kurma_vwrite(client, &write, 1);
 	CHECK(result.status == EIO && result.done == 0 && result.index == 0 && result.message[0]);
 	/* Nothing is repeated from here, so it may go. */
@@ -175,7 +168,7 @@ static void a_lost_answer_is_told_as_unknown_and_nothing_is_repeated(world *w)
 	kurma_write_arg writes[] = { whole("/home/log", 0600, line), whole("/home/other", 0600, line) };
 	writes[0].flags = writes[1].flags = KURMA_CREATE;
 	writes[0].offset = KURMA_APPEND;
-	wait_for_silence();
+	until_it_has_happened();
 	kurma_result result = kurma_vwrite(client, writes, 2);
 	CHECK(result.status == EIO && result.done == 0 && result.index == 0 && result.unknown == 2);
 	/* If it were looked at again, this would be seen in the file. */

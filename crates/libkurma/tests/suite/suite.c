@@ -135,6 +135,13 @@ void make_directory(const world *w, const char *path)
 	OK(kurma_mkdir(w->client, path, 0755));
 }
 
+void until_it_has_happened(void)
+{
+	puts("ready");
+	fflush(stdout);
+	CHECK(getchar() == 'g');
+}
+
 unsigned char *bytes(size_t length, unsigned slowness)
 {
 	unsigned char *data = room(length, 1);

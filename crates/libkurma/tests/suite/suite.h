@@ -61,6 +61,9 @@ void make_directory(const world *w, const char *path);
 /* Bytes that differ. */
 unsigned char *bytes(size_t length, unsigned slowness);
 
+/* Says that the case is ready for what is to happen to the server, and waits until it has. */
+void until_it_has_happened(void);
+
 #define CHECK(condition)                                           \
 	do {                                                           \
 		if (!(condition))                                          \

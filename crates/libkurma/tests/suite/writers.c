@@ -228,11 +228,32 @@ static void a_client_that_is_closed_leaves_its_writers_nothing_but_to_be_closed(
 	CHECK(has(w, "/home/busy", "safe") && has(w, "/home/idle", ""));
 }
 
+static void what_a_server_loses_in_a_restart_is_written_again(world *w)
+{
+	const size_t length = 5 * MIB + 5;
+	const unsigned char *all = bytes(length, 251);
+	kurma_client *other = another(w);
+	kurma_writer *writer = writer_of(w->client, new_file(w->client, "/home/e"), 0);
+	OK(kurma_writer_write(writer, all, 3 * MIB));
+	kurma_attributes stat;
+	do
+		OK(kurma_stat(other, "/home/e", &stat));
+	while (stat.size != 3 * MIB);
+	/* As if it had never been written down. */
+	OK(kurma_truncate(other, "/home/e", 7));
+	until_it_has_happened();
+	OK(kurma_writer_write(writer, all + 3 * MIB, length - 3 * MIB));
+	OK(kurma_writer_close(writer));
+	CHECK(others_see(w, "/home/e", all, length));
+	OK(kurma_close(other));
+}
+
 const test_case writer_cases[] = {
 	CASE(what_is_written_in_pieces_of_any_size_is_one_file),
 	CASE(a_small_file_is_one_round_trip_and_a_large_one_one_for_each_piece),
 	CASE(a_failure_is_said_once_and_that_there_was_one_ever_after),
 	CASE(what_many_threads_write_is_all_there_and_whole),
 	CASE(a_client_that_is_closed_leaves_its_writers_nothing_but_to_be_closed),
+	CASE(what_a_server_loses_in_a_restart_is_written_again),
 	{ NULL, NULL },
 };
