@@ -38,7 +38,7 @@ impl Answers {
 }
 
 /// How often a change is made again whose outcome was lost with the server's session.
-const REPEATS: u32 = 8;
+pub(crate) const REPEATS: u32 = 8;
 
 /// One round trip; its first failure is the error. What the operations change may be changed twice.
 pub(crate) async fn run(client: &Client, operations: &[NfsArgOp]) -> Answer<Answers> {

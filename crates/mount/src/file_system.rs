@@ -1,4 +1,6 @@
-//! The requests of the kernel: each becomes a task.
+//! The requests of the kernel, and what it is answered. What they ask for is done by [`Core`].
+
+mod serving;
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,7 +21,6 @@ use rustix::fs::OFlags;
 
 use crate::core::Core;
 use crate::directory::Listing;
-use crate::errno::Answer;
 use crate::killable::killable;
 use crate::locks::{Bytewise, Locker, UNLOCK};
 use crate::names::Changes;
@@ -34,76 +35,8 @@ const GENERATION: Generation = Generation(0);
 /// Takes the kernel's requests for a mounted file system.
 pub(crate) struct FileSystem(pub Arc<Core>);
 
-/// A reply that can be an error.
-trait Refuse: Send + 'static {
-    fn refuse(self, error: Errno);
-}
-
-macro_rules! refuse {
-    ($($reply:ty),*) => {
-        $(impl Refuse for $reply {
-            fn refuse(self, error: Errno) {
-                self.error(error);
-            }
-        })*
-    };
-}
-
-refuse!(
-    ReplyAttr,
-    ReplyCreate,
-    ReplyData,
-    ReplyEmpty,
-    ReplyEntry,
-    ReplyLock,
-    ReplyLseek,
-    ReplyOpen,
-    ReplyStatfs,
-    ReplyWrite,
-    ReplyXattr
-);
-
 fn component(name: &OsStr) -> Component {
     Component(Bytes::copy_from_slice(name.as_bytes()))
-}
-
-impl FileSystem {
-    /// Does the work as a task of its own, and replies.
-    fn serve<R: Refuse, T: Send + 'static>(
-        &self,
-        request: &Request,
-        reply: R,
-        work: impl Future<Output = Answer<T>> + Send + 'static,
-        done: impl FnOnce(R, T) + Send + 'static,
-    ) {
-        let thread = request.pid();
-        let task = async move {
-            match killable(thread, work).await {
-                Ok(answer) => done(reply, answer),
-                Err(error) => reply.refuse(error),
-            }
-        };
-        self.0.tasks.spawn_on(task, &self.0.runtime);
-    }
-
-    /// The same for work that leaves something behind: if the caller is killed before, it is undone when it is done.
-    fn serve_or_undo<R: Refuse, T: Send + 'static>(
-        &self,
-        request: &Request,
-        reply: R,
-        work: impl Future<Output = Answer<T>> + Send + 'static,
-        done: impl FnOnce(R, T) + Send + 'static,
-        undo: impl FnOnce(T) + Send + 'static,
-    ) {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let task = async move {
-            if let Err(Ok(left)) = tell.send(work.await) {
-                undo(left);
-            }
-        };
-        self.0.tasks.spawn_on(task, &self.0.runtime);
-        self.serve(request, reply, async move { told.await.unwrap_or(Err(Errno::EIO)) }, done);
-    }
 }
 
 impl Filesystem for FileSystem {

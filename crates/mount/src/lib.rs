@@ -36,6 +36,7 @@ mod mounted;
 mod names;
 mod opened;
 mod options;
+mod rename;
 mod space;
 mod table;
 mod write_behind;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
-use fuser::{AccessFlags, Errno, FileAttr, FileHandle, FopenFlags, RenameFlags, TimeOrNow};
+use fuser::{AccessFlags, Errno, FileAttr, FileHandle, FopenFlags, TimeOrNow};
 use nfs4::bits::{open_result, share_access};
 use nfs4::{
     AccessArgs, AttributeValues, Component, CreateArgs, CreateHow, CreateType, LinkArgs, NfsArgOp, NfsResOp,
     NfsStatus, OpenHow, Outcome, SetAttrArgs, SpecData, StateId, Utf8String, Verifier,
 };
-use nfs4_client::operations::{get_attributes, lookup, open, put_handle, remove, rename};
+use nfs4_client::operations::{get_attributes, lookup, open, put_handle, remove};
 use nfs4_client::{Client, ClientError};
 use rustix::fs::OFlags;
 
@@ -37,7 +37,7 @@ pub(crate) struct Changes {
 }
 
 /// Whether the server refuses a change of names because the file is open.
-fn is_open<T>(result: &Result<T, ClientError>) -> bool {
+pub(crate) fn is_open<T>(result: &Result<T, ClientError>) -> bool {
     matches!(result, Err(error) if error.status() == Some(NfsStatus::FileOpen))
 }
 
@@ -306,71 +306,6 @@ impl Core {
         let (before, after) = (answers.attributes()?, answers.attributes()?);
         self.carry_on(&inode, &before, &after);
         Ok(self.entry(&inode.handle, &after).1)
-    }
-
-    pub async fn rename(
-        self: &Arc<Core>,
-        client: Client,
-        (from, old_name): (u64, Component),
-        (to, new_name): (u64, Component),
-        flags: RenameFlags,
-    ) -> Answer<()> {
-        let (from, to) = (self.table.get(from)?, self.table.get(to)?);
-        let _changing = self.changing(Changed::Any);
-        if flags == RenameFlags::RENAME_NOREPLACE {
-            self.rename_to_new(&client, (&from, old_name), (&to, new_name)).await?;
-        } else if flags.is_empty() {
-            let request = [
-                put_handle(&from.handle),
-                NfsArgOp::SaveFh,
-                put_handle(&to.handle),
-                rename(old_name, new_name),
-            ];
-            let mut renamed = change(&client, &request, NfsStatus::NoEnt).await;
-            if is_open(&renamed) && self.give_back_unused().await {
-                renamed = change(&client, &request, NfsStatus::NoEnt).await;
-            }
-            renamed.map_err(|error| errno(&error))?;
-        } else {
-            return Err(Errno::EINVAL);
-        }
-        self.touch(&from);
-        self.touch(&to);
-        Ok(())
-    }
-
-    /// NFS renames over whatever is there. A link replaces nothing, so what is no directory gets its new name first and
-    /// loses the old one then; for directories it is looked before.
-    async fn rename_to_new(
-        &self,
-        client: &Client,
-        (from, old_name): (&Inode, Component),
-        (to, new_name): (&Inode, Component),
-    ) -> Answer<()> {
-        let request = [
-            put_handle(&from.handle),
-            lookup(old_name.clone()),
-            NfsArgOp::SaveFh,
-            put_handle(&to.handle),
-            NfsArgOp::Link(LinkArgs { new_name: new_name.clone() }),
-            put_handle(&from.handle),
-            remove(old_name.clone()),
-        ];
-        const LINK: usize = 4;
-        match client.compound(&request).await.and_then(|reply| reply.into_results()) {
-            Ok(_) => return Ok(()),
-            Err(ClientError::Operation { index: LINK, status, .. })
-                if !matches!(status, NfsStatus::Exist | NfsStatus::NoEnt | NfsStatus::Access) => {}
-            Err(error) => return Err(errno(&error)),
-        }
-        match run(client, &[put_handle(&to.handle), lookup(new_name.clone())]).await {
-            Ok(_) => return Err(Errno::EEXIST),
-            Err(error) if error.code() == Errno::ENOENT.code() => {}
-            Err(error) => return Err(error),
-        }
-        let request =
-            [put_handle(&from.handle), NfsArgOp::SaveFh, put_handle(&to.handle), rename(old_name, new_name)];
-        change(client, &request, NfsStatus::NoEnt).await.map(|_| ()).map_err(|error| errno(&error))
     }
 
     /// Makes stable what was written; an error stays for fsync and close.

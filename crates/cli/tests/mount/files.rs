@@ -1,9 +1,12 @@
 //! System calls on files.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Command;
+use std::sync::Barrier;
+use std::thread;
 
 use rustix::fs::{
     CWD, FallocateFlags, RenameFlags, SeekFrom as Place, XattrFlags, copy_file_range, fallocate, getxattr,
@@ -12,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::support::Random;
-use crate::world::{World, run};
+use crate::world::{Mount, World, run};
 
 #[test]
 fn a_large_file_comes_back_byte_for_byte_and_is_copied_inside_the_server() {
@@ -79,6 +82,9 @@ fn names_change_as_rename_and_link_say() {
     fs::create_dir(path("empty")).unwrap();
     assert_eq!(no_replace("folder", "empty"), Err(Errno::EXIST));
     no_replace("folder", "moved").unwrap();
+    let exchange = renameat_with(CWD, path("b"), CWD, path("c"), RenameFlags::EXCHANGE);
+    assert_eq!(exchange, Err(Errno::INVAL));
+    assert_eq!(fs::read_to_string(path("b")).unwrap(), "b");
     fs::rename(path("c"), path("b")).unwrap();
     assert_eq!(fs::read_to_string(path("b")).unwrap(), "a");
     fs::hard_link(path("b"), path("moved/link")).unwrap();
@@ -91,6 +97,70 @@ fn names_change_as_rename_and_link_say() {
         Some(Errno::NOTEMPTY.raw_os_error())
     );
     run(Command::new("mkfifo").arg(path("fifo")));
+    mount.unmount();
+}
+
+#[test]
+fn of_two_who_rename_to_one_new_name_one_succeeds_and_nothing_is_replaced() {
+    let world = World::new();
+    let mounts = [world.mount("one", &[]), world.mount("other", &[])];
+    for (round, makes) in ["file", "empty", "full"].into_iter().cycle().take(60).enumerate() {
+        let target = format!("target {round}");
+        let sources = [0, 1].map(|number| format!("source {round} {number}"));
+        for (mount, source) in mounts.iter().zip(&sources) {
+            match makes {
+                "file" => fs::write(mount.path(source), source).unwrap(),
+                _ => fs::create_dir(mount.path(source)).unwrap(),
+            }
+            if makes == "full" {
+                fs::write(mount.path(source).join("file"), source).unwrap();
+            }
+        }
+        let together = Barrier::new(2);
+        let renamed = thread::scope(|scope| {
+            let rename = |(mount, source): (&Mount, &String)| {
+                let (from, to) = (mount.path(source), mount.path(&target));
+                let together = &together;
+                scope.spawn(move || {
+                    together.wait();
+                    renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
+                })
+            };
+            let threads: Vec<_> = mounts.iter().zip(&sources).map(rename).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        let won = renamed.iter().position(Result::is_ok).expect("somebody is first");
+        assert_eq!(renamed[1 - won], Err(Errno::EXIST), "{makes}, round {round}");
+        assert!(mounts[1 - won].path(&sources[1 - won]).exists(), "{makes}: it is where it was");
+        let content = match makes {
+            "file" => mounts[won].path(&target),
+            _ => mounts[won].path(&target).join("file"),
+        };
+        if makes != "empty" {
+            assert_eq!(fs::read_to_string(content).unwrap(), sources[won]);
+        }
+    }
+    mounts.into_iter().for_each(Mount::unmount);
+}
+
+#[test]
+fn a_directory_that_may_not_be_renamed_leaves_nothing_at_the_new_name() {
+    let world = World::new();
+    let everybody = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    everybody(world.folder.path(), 0o755);
+    let mount = world.mount("mnt", &["-o", "allow_other,no_default_permissions"]);
+    everybody(&mount.directory, 0o755);
+    fs::create_dir_all(mount.path("from/folder")).unwrap();
+    fs::create_dir(mount.path("to")).unwrap();
+    everybody(&mount.path("to"), 0o777);
+    let user = ["--reuid", "1234", "--regid", "1234", "--clear-groups"];
+    let rename = ["mv", "--no-clobber", "--no-target-directory", "from/folder", "to/folder"];
+    let mut command = Command::new("setpriv");
+    let renamed = command.args(user).args(rename).current_dir(&mount.directory).output().unwrap();
+    let said = String::from_utf8_lossy(&renamed.stderr);
+    assert!(!renamed.status.success() && said.contains("Permission denied"), "{said}");
+    assert!(mount.path("from/folder").exists());
+    assert_eq!(fs::read_dir(mount.path("to")).unwrap().count(), 0);
     mount.unmount();
 }
 

@@ -6,6 +6,7 @@ mod caching;
 mod delegations;
 mod ends;
 mod files;
+mod leases;
 mod locks;
 mod programs;
 mod restarts;
