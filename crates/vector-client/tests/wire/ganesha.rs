@@ -89,9 +89,20 @@ async fn the_same_calls_cost_the_same_with_ganesha() {
     let server = Ganesha::start().await;
     let counted = Counted::connect(server.address).await;
     calls::vectors(&counted, 10, &GANESHA).await;
-    calls::tree(&counted, 3, &GANESHA).await;
     calls::scalars(&counted).await;
     counted.check_with("calls");
+}
+
+#[tokio::test]
+#[ignore = "needs NFS-Ganesha: make foreign"]
+async fn trees_cost_round_trips_by_their_depth_with_ganesha() {
+    for depth in 1..=4 {
+        let server = Ganesha::start().await;
+        let counted =
+            Counted::connect_with(server.address, |options| options.nfs.operations = OPERATIONS).await;
+        calls::tree(&counted, depth, &GANESHA).await;
+        counted.check_with(&format!("a tree of depth {depth}"));
+    }
 }
 
 #[tokio::test]
