@@ -94,7 +94,7 @@ pub fn write(arguments: &Vectors, rows: &[Row], degrees: &[degree::Row]) -> Resu
         "The vectorized client (`vectors`) against one program that uses one file after the other with the requests of the Linux client \
          (`one at a time`) and against the Python package nfs4fs; by turns, {} repetitions, mean and half-width of the 95 % confidence \
          interval; delay each way, by a TCP proxy, which all of them go through. Each begins with nothing in memory. Ratios above 1 \
-         are in favour of vectors. Round trips of `one at a time` are without CLOSE; those of tar, untar and nfs4fs are counted on the \
+         are in favour of vectors. Round trips of tar, untar and nfs4fs are counted on the \
          line, and of tar and untar they are with those of connecting, as their time is that of a whole process. Sizes and counts are \
          divided by {}. `paper` is the speed-up in the paper, over one operation at a time, on other machines and other delays.\n",
         setting.repeat, setting.shrink
