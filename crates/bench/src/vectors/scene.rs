@@ -15,8 +15,8 @@ use crate::peer::Peer;
 use crate::tree::Tree;
 
 /// A row is repeated until its times come to so many seconds, but not more than [`MORE`] times as often as is asked for.
-const ENOUGH: f64 = 10.0;
-const MORE: usize = 5;
+const ENOUGH: f64 = 2.0;
+const MORE: usize = 3;
 
 /// A contender that takes longer, in seconds, waits nearly all of the time: it has one run.
 pub const LONG: f64 = 20.0;
