@@ -30,6 +30,9 @@ pub trait Peer {
     /// Where it listens.
     fn address(&self) -> SocketAddr;
 
+    /// Whether it delegates files to clients that ask for it.
+    fn delegates(&self) -> bool;
+
     /// Path of the tree to work in, from the root of the server.
     fn export(&self) -> &'static [&'static str];
 

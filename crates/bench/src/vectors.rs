@@ -71,7 +71,7 @@ pub async fn run(arguments: Vectors) -> Result<()> {
         let near = Client::connect(peer.address(), Options::default()).await?;
         let export: String = peer.export().iter().map(|name| format!("/{name}")).collect();
         for delay in &arguments.delays {
-            let line = Line::to(peer.address(), Duration::from_secs_f64(delay / 1000.0))?;
+            let line = Line::to(peer.as_ref(), Duration::from_secs_f64(delay / 1000.0))?;
             let base = format!("{export}/line-{delay}");
             let scene = Scene { arguments: &arguments, near: &near, line, delay: *delay, tree: &tree };
             if let Err(error) = Place::make_common(&near, &base, &tree).await {
@@ -82,7 +82,7 @@ pub async fn run(arguments: Vectors) -> Result<()> {
             clean(&near, &base).await;
         }
         for delay in &arguments.degree_delays {
-            let line = Line::to(peer.address(), Duration::from_secs_f64(delay / 1000.0))?;
+            let line = Line::to(peer.as_ref(), Duration::from_secs_f64(delay / 1000.0))?;
             let base = format!("{export}/degree-{delay}");
             let (repeat, only) = (arguments.setting.repeat, arguments.only.as_str());
             degrees.extend(degree::run(peer.name(), &line, *delay, &near, &base, repeat, only).await);

@@ -84,6 +84,10 @@ impl Peer for Ganesha {
         self.address
     }
 
+    fn delegates(&self) -> bool {
+        false
+    }
+
     fn export(&self) -> &'static [&'static str] {
         &[]
     }

@@ -68,6 +68,10 @@ impl Peer for Kurma {
         self.nfs
     }
 
+    fn delegates(&self) -> bool {
+        true
+    }
+
     fn export(&self) -> &'static [&'static str] {
         &["home"]
     }

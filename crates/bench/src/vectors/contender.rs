@@ -52,7 +52,7 @@ impl Contender {
         };
         match self {
             Contender::Kernel { line } => {
-                let kernel = Kernel::connect(line.address).await?;
+                let kernel = Kernel::connect(line).await?;
                 if let Some(first) = first {
                     baseline::run(&kernel, first, place).await?;
                 }

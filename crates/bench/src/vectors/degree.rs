@@ -77,7 +77,7 @@ async fn one_at_a_time(line: &Line, near: &Client, call: Call, folder: &str, rep
     for repetition in 0..repeat {
         let folder = format!("{folder}/alone-{repetition}");
         call.prepare(near, &folder, ALONE).await?;
-        let kernel = Kernel::connect(line.address).await?;
+        let kernel = Kernel::connect(line).await?;
         // A program that works in a folder knows its name, though not those in it.
         kernel.handle(&folder).await?;
         let before = kernel.round_trips();

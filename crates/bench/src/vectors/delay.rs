@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::peer::Peer;
+
 use way::pass;
 
 /// One line; it is there until the process ends.
@@ -16,12 +18,15 @@ use way::pass;
 pub struct Line {
     /// Where it begins.
     pub address: SocketAddr,
+    /// Whether the server at its end delegates files.
+    pub delegates: bool,
     requests: Arc<AtomicU64>,
 }
 
 impl Line {
-    /// Listens on loopback, and passes on to `server` with this delay in each direction.
-    pub fn to(server: SocketAddr, delay: Duration) -> Result<Line> {
+    /// Listens on loopback, and passes on to a server with this delay in each direction.
+    pub fn to(peer: &dyn Peer, delay: Duration) -> Result<Line> {
+        let (server, delegates) = (peer.address(), peer.delegates());
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let requests = Arc::new(AtomicU64::new(0));
@@ -39,7 +44,7 @@ impl Line {
                 }
             }
         });
-        Ok(Line { address, requests })
+        Ok(Line { address, delegates, requests })
     }
 
     /// Requests that went over it so far.

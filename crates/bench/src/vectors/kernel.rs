@@ -1,8 +1,7 @@
 //! The requests that the Linux client sends for programs that use one file after the other.
 //!
 //! Counted in the guest (`tests/guest/tests/metadata`, Linux 6.12, NFSv4.2): `open` of a file is OPEN with ACCESS and
-//! GETATTR; then READ, or WRITE; CLOSE is sent without waiting for it, or not at all under a delegation, and is left
-//! out here in its favour. What was read or written stays in the page cache, and is not read again as long as OPEN says that the
+//! GETATTR; then READ, or WRITE; then CLOSE, which `close` waits for, but not under a delegation: no CLOSE is sent then. What was read or written stays in the page cache, and is not read again as long as OPEN says that the
 //! file has not changed. Names are looked up once and cached. Large files are read and written with several requests
 //! on the way. `readdir` is GETATTR and READDIR with attributes; everything else that changes names is one request. Programs over
 //! whole trees are in [`tree`].
@@ -19,6 +18,8 @@ use anyhow::{Context, Result};
 use nfs4::{Attribute, FileHandle, NfsArgOp, NfsResOp, Outcome};
 use nfs4_client::operations::{get_attributes, lookup, put_handle};
 use nfs4_client::{Config, Session};
+
+use super::delay::Line;
 
 /// rsize and wsize.
 const TRANSFER: u64 = 1 << 20;
@@ -45,6 +46,8 @@ const ATTRIBUTES: &[Attribute] = &[
 pub struct Kernel {
     session: Session,
     root: FileHandle,
+    /// Whether files are closed at the server.
+    closes: bool,
     /// Names that were looked up.
     names: Mutex<HashMap<String, FileHandle>>,
     /// Files in the page cache, and the `change` that they had; none if this client itself has changed them since.
@@ -53,15 +56,16 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    pub async fn connect(server: std::net::SocketAddr) -> Result<Kernel> {
+    pub async fn connect(line: &Line) -> Result<Kernel> {
         let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
         let mut config = Config::new(format!("kernel-{stamp}"), stamp.to_be_bytes());
         config.timeout = std::time::Duration::from_secs(120);
-        let session = Session::connect(server, config, None).await.context("connecting")?;
+        let session = Session::connect(line.address, config, None).await.context("connecting")?;
         let root = session.lookup(&[]).await?;
         Ok(Kernel {
             session,
             root,
+            closes: !line.delegates,
             names: Mutex::default(),
             pages: Mutex::default(),
             trips: AtomicU64::new(0),

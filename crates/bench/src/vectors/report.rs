@@ -7,9 +7,10 @@ use anyhow::Result;
 use super::contender::CONTENDERS;
 use super::degree::{self, DEGREES};
 use super::personality::PERSONALITIES;
+use super::scene::LONG;
 use super::workload::Workload;
 use super::{Vectors, chart, mean};
-use crate::sample::{Estimate, estimate};
+use crate::sample::{Median, median};
 
 /// One time of one workload.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +59,13 @@ impl Row {
         Row { server, workload, delay, runs: Default::default(), failed: Default::default() }
     }
 
+    /// Seconds of all runs together.
+    pub fn measured(&self) -> f64 {
+        self.runs.iter().flatten().map(|run| run.seconds).sum()
+    }
+
     fn seconds(&self, contender: usize) -> f64 {
-        mean(&self.runs[contender], |run| run.seconds)
+        seconds(&self.runs[contender]).median
     }
 
     /// How many times faster than this contender vectors are.
@@ -85,6 +91,10 @@ impl Row {
     }
 }
 
+fn seconds(runs: &[Run]) -> Median {
+    median(&runs.iter().map(|run| run.seconds).collect::<Vec<_>>())
+}
+
 /// Writes `vectors.md` and the plots beside it.
 pub fn write(arguments: &Vectors, rows: &[Row], degrees: &[degree::Row]) -> Result<()> {
     let setting = &arguments.setting;
@@ -92,9 +102,9 @@ pub fn write(arguments: &Vectors, rows: &[Row], degrees: &[degree::Row]) -> Resu
     writeln!(
         text,
         "The vectorized client (`vectors`) against one program that uses one file after the other with the requests of the Linux client \
-         (`one at a time`) and against the Python package nfs4fs; by turns, {} repetitions, mean and half-width of the 95 % confidence \
-         interval; delay each way, by a TCP proxy, which all of them go through. Each begins with nothing in memory. Ratios above 1 \
-         are in favour of vectors. Round trips of `one at a time` are without CLOSE; those of tar, untar and nfs4fs are counted on the \
+         (`one at a time`) and against the Python package nfs4fs; by turns, {} repetitions, more of what is over soon, one of what takes a contender more than {LONG} s; \
+         median and its 95 % confidence interval, of few repetitions all of their range; delay each way, by a TCP proxy, which all of them go through. Each begins with nothing in memory. Ratios above 1 \
+         are in favour of vectors. Round trips of tar, untar and nfs4fs are counted on the \
          line, and of tar and untar they are with those of connecting, as their time is that of a whole process. Sizes and counts are \
          divided by {}. `paper` is the speed-up in the paper, over one operation at a time, on other machines and other delays.\n",
         setting.repeat, setting.shrink
@@ -137,10 +147,9 @@ fn workloads(text: &mut String, rows: &[Row]) -> Result<()> {
             _ if row.failed[at] => "failed | –".into(),
             [] => "– | –".into(),
             runs => {
-                let Estimate { mean: seconds, half_width } =
-                    estimate(&runs.iter().map(|run| run.seconds).collect::<Vec<_>>());
+                let Median { median, low, high } = seconds(runs);
                 let trips = mean(runs, |run| run.round_trips);
-                format!("{seconds:.3} ± {half_width:.3} s | {trips:.0}")
+                format!("{median:.3} s ({low:.3}–{high:.3}) | {trips:.0}")
             }
         };
         writeln!(

@@ -7,7 +7,7 @@ use nfs4::bits::share_access;
 use nfs4::{
     AttributeValues, CreateHow, FileHandle, NfsArgOp, NfsResOp, OpenHow, Outcome, StableHow, StateId,
 };
-use nfs4_client::operations::{commit, open, owner, put_handle, read, write};
+use nfs4_client::operations::{close, commit, open, owner, put_handle, read, write};
 
 use super::{Kernel, TRANSFER, attributes};
 
@@ -50,13 +50,14 @@ impl Kernel {
         let file = self.open(path, share_access::READ, OpenHow::NoCreate).await?;
         let cached = self.pages().insert(path.to_owned(), file.change);
         if cached.is_some_and(|change| change.is_none() || change == file.change) {
+            self.close(&file).await?;
             return Ok(file.size);
         }
-        Ok(self.content(&file).await?.iter().map(|piece| piece.len() as u64).sum())
+        Ok(self.content(file).await?.iter().map(|piece| piece.len() as u64).sum())
     }
 
-    /// What is in an open file.
-    pub(super) async fn content(&self, file: &Opened) -> Result<Vec<Bytes>> {
+    /// What is in an open file, which is closed then.
+    pub(super) async fn content(&self, file: Opened) -> Result<Vec<Bytes>> {
         let pieces = stream::iter((0..file.size.div_ceil(TRANSFER)).map(|piece| {
             let read = read(file.state_id, piece * TRANSFER, TRANSFER as u32);
             let request = [put_handle(&file.handle), read];
@@ -67,7 +68,9 @@ impl Kernel {
                 }
             }
         }));
-        pieces.buffered(DEPTH).try_collect().await
+        let content = pieces.buffered(DEPTH).try_collect().await?;
+        self.close(&file).await?;
+        Ok(content)
     }
 
     /// Makes or replaces a file.
@@ -91,6 +94,15 @@ impl Kernel {
         Ok(())
     }
 
+    /// `close`, after which nothing is to be sent.
+    async fn close(&self, file: &Opened) -> Result<()> {
+        if self.closes {
+            self.send(&[put_handle(&file.handle), close(file.state_id)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes, and closes the file.
     async fn write_at(&self, file: &Opened, offset: u64, data: &Bytes) -> Result<()> {
         let single = data.len() as u64 <= TRANSFER;
         let stable = if single { StableHow::FileSync } else { StableHow::Unstable };
@@ -105,6 +117,6 @@ impl Kernel {
         if !single {
             self.send(&[put_handle(&file.handle), commit(0, 0)]).await?;
         }
-        Ok(())
+        self.close(file).await
     }
 }

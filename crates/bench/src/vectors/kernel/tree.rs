@@ -55,7 +55,7 @@ impl Kernel {
     /// What is in a file.
     pub async fn whole(&self, path: &str) -> Result<Bytes> {
         let file = self.open(path, share_access::READ, OpenHow::NoCreate).await?;
-        Ok(self.content(&file).await?.concat().into())
+        Ok(self.content(file).await?.concat().into())
     }
 
     /// `tar -c`, into a local file.
