@@ -52,14 +52,14 @@ impl Nfs {
         for ((plan, piece, reply), (_, work)) in pieces.zip(&mut run.queue) {
             let results = reply.map_or(&[][..], |reply| &reply.results[..]);
             match (&work.kept, results.get(piece.key)) {
-                (Some(kept), Some(NfsResOp::GetAttr(Outcome::Ok(got)))) => {
-                    if !got.values().is_ok_and(|values| kept.is_proved_by(&values)) {
-                        if let Some(cache) = &self.cache {
-                            cache.forget(&kept.handle);
-                        }
-                        work.kept = None;
-                        is_changed = true;
+                (Some(kept), Some(NfsResOp::GetAttr(Outcome::Ok(got))))
+                    if !got.values().is_ok_and(|values| kept.is_proved_by(&values)) =>
+                {
+                    if let Some(cache) = &self.cache {
+                        cache.forget(&kept.handle);
                     }
+                    work.kept = None;
+                    is_changed = true;
                 }
                 (Some(_), Some(NfsResOp::Read(Outcome::Ok(_)))) if is_changed => {
                     let own = &results[piece.operations.start..piece.operations.end.min(results.len())];
