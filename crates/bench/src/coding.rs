@@ -1,8 +1,9 @@
-//! Sealing and dispersal on one core, against memcpy and the bare library: no gateway, no network, no disk.
+//! Sealing and dispersal on one core, against memcpy and the bare library: no gateway, no network, no disk. What counts is the time
+//! that the thread had the processor, so that others who want it do little harm, and the best of several measurements.
 
 use std::fmt::Write;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -25,11 +26,11 @@ pub struct Coding {
         default_value = "replicas:3,rs:2+1,rs:3+1,rs:4+2,rs:6+3,aont-rs:3+1,caont-rs:3+1"
     )]
     policies: Vec<Scheme>,
-    /// Milliseconds of each of the measurements of which the median counts
-    #[arg(long, default_value = "25")]
+    /// Milliseconds of each of the measurements of which the best counts
+    #[arg(long, default_value = "12")]
     milliseconds: u64,
     /// How many such measurements
-    #[arg(long, default_value = "5")]
+    #[arg(long, default_value = "9")]
     repeat: usize,
 }
 
@@ -53,23 +54,30 @@ impl Meter {
     fn measure<T>(&mut self, name: impl Into<String>, mut work: impl FnMut() -> T) {
         let mut rates = Vec::with_capacity(self.repeat);
         for _ in 0..=self.repeat {
-            let (mut blocks, start) = (0_u32, Instant::now());
-            while start.elapsed() < self.time {
+            let (mut blocks, start, mut end) = (0_u32, processor_time(), Duration::ZERO);
+            while end < start + self.time {
                 black_box(work());
                 blocks += 1;
+                end = processor_time();
             }
-            rates.push(f64::from(blocks) * self.length as f64 / start.elapsed().as_secs_f64() / 1e9);
+            rates.push(f64::from(blocks) * self.length as f64 / (end - start).as_secs_f64() / 1e9);
         }
         // The first one warms up.
         rates.remove(0);
         rates.sort_by(f64::total_cmp);
-        let rate = rates[rates.len() / 2];
+        let rate = rates[rates.len() - 1];
         match self.rows.get_mut(self.next) {
             Some(row) => row.rates.push(rate),
             None => self.rows.push(Row { name: name.into(), rates: vec![rate] }),
         }
         self.next += 1;
     }
+}
+
+/// What this thread has used.
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 pub fn run(arguments: &Coding) -> Result<()> {
