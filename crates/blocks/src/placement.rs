@@ -86,17 +86,12 @@ impl Placement {
 
     /// The longest fragment that a block can have.
     pub(crate) fn longest_fragment(&self) -> u64 {
-        HEADER_LEN as u64 + (SEAL_OVERHEAD as u64 + self.longest_padded()).div_ceil(self.split_into())
+        HEADER_LEN as u64 + self.scheme.longest_body(SEAL_OVERHEAD as u64 + self.longest_padded())
     }
 
     /// Bytes of a full block's fragment, for choosing clouds.
     pub(crate) fn usual_fragment(&self) -> u64 {
-        HEADER_LEN as u64 + (SEAL_OVERHEAD as u64 + self.block_shift.bytes()).div_ceil(self.split_into())
-    }
-
-    /// Into how many pieces the content is divided; replicas and `rs:1+m` hold all of it.
-    fn split_into(&self) -> u64 {
-        self.scheme.needed() as u64
+        HEADER_LEN as u64 + self.scheme.longest_body(SEAL_OVERHEAD as u64 + self.block_shift.bytes())
     }
 }
 

@@ -1,7 +1,8 @@
 use bytes::Bytes;
 use cloud::{CloudError, Connection, ErrorKind, ObjectName, PutMode};
-use disperse::{BadFragment, Fragment, VerifiedFragment};
-use seal::{BlockIdentity, FileKey, FragmentKey, NameKey, fragment_name};
+use disperse::{BadFragment, Fragment, SplitKeys, VerifiedFragment};
+use environment::Entropy;
+use seal::{BlockIdentity, ContentKey, FileKey, FragmentKey, NameKey, fragment_name};
 
 use crate::{FragmentFault, Placement, SealId};
 
@@ -12,6 +13,7 @@ pub(crate) struct Target<'a> {
     pub placement: &'a Placement,
     names: NameKey,
     fragment_key: FragmentKey,
+    convergence_key: ContentKey,
     context: [u8; Target::CONTEXT],
 }
 
@@ -28,7 +30,8 @@ impl Target<'_> {
         context[..BlockIdentity::LEN].copy_from_slice(&identity.to_bytes());
         context[BlockIdentity::LEN..].copy_from_slice(&seal.0.to_be_bytes());
         let (names, fragment_key) = (key.name_key(), key.fragment_key());
-        Target { identity, seal, placement, names, fragment_key, context }
+        let convergence_key = key.convergence_key();
+        Target { identity, seal, placement, names, fragment_key, convergence_key, context }
     }
 
     /// The object that holds a fragment.
@@ -38,8 +41,12 @@ impl Target<'_> {
         ObjectName::new(&name).expect("fragment names are 40 characters of a-z and 2-7")
     }
 
-    pub fn split(&self, sealed: &Bytes) -> Vec<Fragment> {
-        disperse::split(self.placement.scheme(), sealed, self.fragment_key.as_bytes(), &self.context)
+    pub fn split(&self, sealed: &Bytes, entropy: &dyn Entropy) -> Vec<Fragment> {
+        let keys = SplitKeys {
+            checksum: self.fragment_key.as_bytes(),
+            convergence: self.convergence_key.as_bytes(),
+        };
+        disperse::split(self.placement.scheme(), sealed, keys, &self.context, entropy)
     }
 
     pub fn rebuild(&self, have: &[VerifiedFragment], missing: u8) -> Option<Fragment> {

@@ -1,5 +1,7 @@
 use bytes::Bytes;
+use environment::Entropy;
 
+use crate::package::{self, PackageKey};
 use crate::scheme::Kind;
 use crate::{Fragment, Scheme, VerifiedFragment, reed_solomon};
 
@@ -14,8 +16,8 @@ pub enum JoinError {
         /// Fragments needed; 1 when none was given that tells.
         needed: usize,
     },
-    /// Fragments of blocks of different scheme or length: they were not made by one split.
-    #[error("fragments do not belong together: they differ in scheme or block length")]
+    /// Fragments that were not made by one split: of blocks of different scheme or length, or parts of different packages.
+    #[error("fragments do not belong together: they are of different splits")]
     Mixed,
     /// The scheme has no fragment of this number.
     #[error("there is no fragment {index} in {scheme}")]
@@ -27,17 +29,37 @@ pub enum JoinError {
     },
 }
 
+/// Secrets of the gateways that a split needs.
+#[derive(Clone, Copy)]
+pub struct SplitKeys<'a> {
+    /// Goes into the checksums of the fragments.
+    pub checksum: &'a [u8; 32],
+    /// Makes the fragments of equal blocks equal, for `caont-rs`; whoever has it can tell whether a fragment is one of a
+    /// block that he knows. Other schemes do without it.
+    pub convergence: &'a [u8; 32],
+}
+
 /// Splits a sealed block into `scheme.total()` fragments, in the order of their indices.
 ///
-/// Replicas and data shards share the buffer of `block`; only parity is new memory. `key` and `context` go into
-/// the checksums: the key that only gateways have, and what the block is.
-pub fn split(scheme: Scheme, block: &Bytes, key: &[u8; 32], context: &[u8]) -> Vec<Fragment> {
+/// Replicas and the data shards of `rs` share the buffer of `block`; only parity is new memory. `context`, what the block is,
+/// goes into the checksums. `entropy` gives each package of `aont-rs` its key.
+pub fn split(
+    scheme: Scheme,
+    block: &Bytes,
+    keys: SplitKeys<'_>,
+    context: &[u8],
+    entropy: &dyn Entropy,
+) -> Vec<Fragment> {
+    let (needed, spare) = (scheme.needed(), scheme.spare());
+    let shared = |key| reed_solomon::encode(needed, spare, &package::wrap(needed, block, &key));
     let bodies = match scheme.kind() {
         Kind::Replicas => vec![block.clone(); scheme.total()],
-        Kind::ReedSolomon => reed_solomon::encode(scheme.needed(), scheme.spare(), block),
+        Kind::ReedSolomon => reed_solomon::encode(needed, spare, block),
+        Kind::AontRs => shared(PackageKey::random(entropy)),
+        Kind::CaontRs => shared(PackageKey::convergent(keys.convergence, block)),
     };
     let numbered = bodies.into_iter().enumerate().map(|(index, body)| (index as u8, body));
-    Fragment::seal(scheme, numbered, block.len(), key, context)
+    Fragment::seal(scheme, numbered, block.len(), keys.checksum, context)
 }
 
 /// Brings back the block that was split. Takes any fragments of it, in any order, at least `scheme.needed()`
@@ -53,6 +75,21 @@ pub fn join(fragments: Vec<VerifiedFragment>) -> Result<Bytes, JoinError> {
         }
         Kind::ReedSolomon => {
             Ok(reed_solomon::decode(scheme.needed(), &chosen(scheme, &fragments), block_len))
+        }
+        Kind::AontRs | Kind::CaontRs => {
+            let (needed, shards) = (scheme.needed(), chosen(scheme, &fragments));
+            let package = reed_solomon::decode(needed, &shards, coded_len(scheme, block_len));
+            package::unwrap(needed, package, block_len).ok_or(JoinError::Mixed)
+        }
+    }
+}
+
+/// The length of what Reed-Solomon coding divides into shards.
+fn coded_len(scheme: Scheme, block_len: usize) -> usize {
+    match scheme.kind() {
+        Kind::Replicas | Kind::ReedSolomon => block_len,
+        Kind::AontRs | Kind::CaontRs => {
+            package::shard_len(scheme.needed(), block_len as u64) as usize * scheme.needed()
         }
     }
 }
@@ -71,8 +108,9 @@ pub fn rebuild(
     let body = match (scheme.kind(), have.iter().find(|fragment| fragment.index() == missing)) {
         (_, Some(same)) => same.body().clone(),
         (Kind::Replicas, None) => have[0].body().clone(),
-        (Kind::ReedSolomon, None) => {
-            reed_solomon::rebuild(scheme.needed(), &chosen(scheme, have), usize::from(missing), block_len)
+        (_, None) => {
+            let (needed, shards) = (scheme.needed(), chosen(scheme, have));
+            reed_solomon::rebuild(needed, &shards, usize::from(missing), coded_len(scheme, block_len))
         }
     };
     let mut made = Fragment::seal(scheme, [(missing, body)].into_iter(), block_len, key, context);
@@ -106,12 +144,18 @@ fn chosen(scheme: Scheme, fragments: &[VerifiedFragment]) -> Vec<(usize, Bytes)>
 
 #[cfg(test)]
 mod tests {
+    use environment::SystemEntropy;
     use proptest::prelude::*;
 
     use super::*;
 
     const KEY: [u8; 32] = [3; 32];
     const CONTEXT: &[u8] = b"volume, object, block, version";
+
+    fn split(scheme: Scheme, block: &Bytes) -> Vec<Fragment> {
+        let keys = SplitKeys { checksum: &KEY, convergence: &[4; 32] };
+        super::split(scheme, block, keys, CONTEXT, &SystemEntropy::new())
+    }
 
     fn verified(scheme: Scheme, fragments: &[Fragment]) -> Vec<VerifiedFragment> {
         let verify = |(i, fragment): (usize, &Fragment)| {
@@ -126,15 +170,23 @@ mod tests {
         let coded = (1u8..=32)
             .prop_flat_map(|data| (Just(data), 0..=32 - data))
             .prop_map(|(data, parity)| Scheme::reed_solomon(data, parity).unwrap());
-        prop_oneof![replicas, coded]
+        let shared = (2u8..=32, any::<bool>())
+            .prop_flat_map(|(data, convergent)| (Just(data), 0..=32 - data, Just(convergent)))
+            .prop_map(|(data, parity, convergent)| match convergent {
+                true => Scheme::caont_rs(data, parity).unwrap(),
+                false => Scheme::aont_rs(data, parity).unwrap(),
+            });
+        prop_oneof![replicas, coded, shared]
     }
 
     #[test]
     fn every_choice_of_needed_fragments_brings_the_block_back() {
         let block = Bytes::from((0..1000u32).map(|i| (i * 7) as u8).collect::<Vec<_>>());
-        for text in ["replicas:3", "rs:1+3", "rs:2+2", "rs:3+1", "rs:4+2", "rs:5+3"] {
+        let coded = ["rs:1+3", "rs:2+2", "rs:3+1", "rs:4+2", "rs:5+3"];
+        let shared = ["aont-rs:2+2", "aont-rs:3+1", "caont-rs:3+1", "caont-rs:4+3"];
+        for text in ["replicas:3"].iter().chain(&coded).chain(&shared) {
             let scheme: Scheme = text.parse().unwrap();
-            let fragments = verified(scheme, &split(scheme, &block, &KEY, CONTEXT));
+            let fragments = verified(scheme, &split(scheme, &block));
             for choice in 1u32..1 << scheme.total() {
                 let some: Vec<VerifiedFragment> =
                     fragments.iter().filter(|f| choice >> f.index() & 1 == 1).cloned().collect();
@@ -150,13 +202,13 @@ mod tests {
     fn replicas_and_data_shards_share_the_memory_of_the_block() {
         let block = Bytes::from(vec![1; 3000]);
         let range = block.as_ptr_range();
-        let replicas = split(Scheme::replicas(3).unwrap(), &block, &KEY, CONTEXT);
-        let coded = split(Scheme::reed_solomon(3, 1).unwrap(), &block, &KEY, CONTEXT);
+        let replicas = split(Scheme::replicas(3).unwrap(), &block);
+        let coded = split(Scheme::reed_solomon(3, 1).unwrap(), &block);
         for fragment in replicas.iter().chain(&coded[..3]) {
             assert!(range.contains(&fragment.segments()[1].as_ptr()));
         }
         let scheme = Scheme::replicas(1).unwrap();
-        let stored = split(scheme, &block, &KEY, CONTEXT)[0].to_bytes();
+        let stored = split(scheme, &block)[0].to_bytes();
         let place = stored[crate::HEADER_LEN..].as_ptr();
         let fragment = Fragment::from_bytes(stored).unwrap().verify(&KEY, scheme, 0, CONTEXT).unwrap();
         let joined = join(vec![fragment]).unwrap();
@@ -167,7 +219,7 @@ mod tests {
     #[test]
     fn the_same_fragment_twice_counts_once() {
         let scheme = Scheme::reed_solomon(2, 1).unwrap();
-        let fragments = verified(scheme, &split(scheme, &Bytes::from_static(b"block"), &KEY, CONTEXT));
+        let fragments = verified(scheme, &split(scheme, &Bytes::from_static(b"block")));
         let twice = vec![fragments[1].clone(), fragments[1].clone()];
         assert_eq!(join(twice.clone()), Err(JoinError::TooFew { have: 1, needed: 2 }));
         let enough = [twice, vec![fragments[2].clone()]].concat();
@@ -178,15 +230,41 @@ mod tests {
     #[test]
     fn fragments_of_different_splits_are_not_mixed() {
         let scheme = Scheme::reed_solomon(2, 1).unwrap();
-        let one = verified(scheme, &split(scheme, &Bytes::from_static(b"block"), &KEY, CONTEXT));
-        let other = verified(scheme, &split(scheme, &Bytes::from_static(b"longer block"), &KEY, CONTEXT));
+        let one = verified(scheme, &split(scheme, &Bytes::from_static(b"block")));
+        let other = verified(scheme, &split(scheme, &Bytes::from_static(b"longer block")));
         assert_eq!(join(vec![one[0].clone(), other[1].clone()]), Err(JoinError::Mixed));
+    }
+
+    #[test]
+    fn shares_of_two_packages_of_one_block_are_told_apart() {
+        let (scheme, block) = (Scheme::aont_rs(3, 1).unwrap(), Bytes::from(vec![7; 500]));
+        let one = verified(scheme, &split(scheme, &block));
+        let other = verified(scheme, &split(scheme, &block));
+        assert_eq!(join(vec![one[0].clone(), one[1].clone(), other[2].clone()]), Err(JoinError::Mixed));
+    }
+
+    /// K32.
+    #[test]
+    fn equal_blocks_have_equal_shares_under_one_secret_and_others_under_another() {
+        let scheme = Scheme::caont_rs(3, 2).unwrap();
+        let shares = |scheme, block: &[u8], secret: u8| {
+            let keys = SplitKeys { checksum: &KEY, convergence: &[secret; 32] };
+            let block = Bytes::copy_from_slice(block);
+            super::split(scheme, &block, keys, CONTEXT, &SystemEntropy::new())
+        };
+        assert_eq!(shares(scheme, b"the same block", 1), shares(scheme, b"the same block", 1));
+        let strange = [shares(scheme, b"the same block", 2), shares(scheme, b"the same blocK", 1)];
+        for (share, strange) in shares(scheme, b"the same block", 1).iter().zip(strange.iter().flatten()) {
+            assert_ne!(share.segments()[1], strange.segments()[1]);
+        }
+        let random = Scheme::aont_rs(3, 2).unwrap();
+        assert_ne!(shares(random, b"the same block", 1), shares(random, b"the same block", 1));
     }
 
     #[test]
     fn a_fragment_that_the_scheme_does_not_have_is_not_rebuilt() {
         let scheme = Scheme::reed_solomon(2, 1).unwrap();
-        let have = verified(scheme, &split(scheme, &Bytes::from_static(b"block"), &KEY, CONTEXT));
+        let have = verified(scheme, &split(scheme, &Bytes::from_static(b"block")));
         let error = JoinError::NoSuchFragment { index: 3, scheme };
         assert_eq!(rebuild(&have, 3, &KEY, CONTEXT), Err(error));
     }
@@ -199,7 +277,7 @@ mod tests {
             order in Just((0..32u8).collect::<Vec<_>>()).prop_shuffle(),
         ) {
             let block = Bytes::from(block);
-            let stored = split(scheme, &block, &KEY, CONTEXT);
+            let stored = split(scheme, &block);
             prop_assert_eq!(stored.len(), scheme.total());
             let mut fragments = verified(scheme, &stored);
             fragments.sort_by_key(|fragment| order[usize::from(fragment.index())]);

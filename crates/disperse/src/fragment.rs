@@ -3,7 +3,7 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 
 use crate::scheme::Kind;
-use crate::{Scheme, reed_solomon};
+use crate::{Scheme, package, reed_solomon};
 
 const FORMAT: u8 = 0xF1;
 /// The part of the header that the checksum covers.
@@ -156,7 +156,7 @@ impl Fragment {
             headers.extend_from_slice(&(block_len as u64).to_be_bytes());
             let digest = match scheme.kind() {
                 Kind::Replicas => *shared_digest.get_or_insert_with(|| Checksums::digest(key, &body)),
-                Kind::ReedSolomon => Checksums::digest(key, &body),
+                _ => Checksums::digest(key, &body),
             };
             let checksum = checksums.of(&headers, &digest);
             headers.extend_from_slice(&checksum);
@@ -207,6 +207,7 @@ fn body_len(scheme: Scheme, index: u8, block_len: u64) -> u64 {
     match scheme.kind() {
         Kind::Replicas => block_len,
         Kind::ReedSolomon => reed_solomon::body_len(scheme.needed(), usize::from(index), block_len),
+        Kind::AontRs | Kind::CaontRs => package::shard_len(scheme.needed(), block_len),
     }
 }
 

@@ -1,22 +1,25 @@
 //! Dispersal: what each of several clouds stores of a sealed block (decision D5).
 //!
 //! A [`Scheme`] says how many fragments a block becomes and how many of them bring it back: `replicas:n` (any one
-//! of n) or `rs:k+m` (any k of k + m, Reed-Solomon). [`split`] makes the [`Fragment`]s, [`join`] brings the block
+//! of n), `rs:k+m` (any k of k + m, Reed-Solomon), `aont-rs:k+m` (as that, and fewer than k say nothing) or `caont-rs:k+m` (as
+//! that, and equal blocks have equal fragments). [`split`] makes the [`Fragment`]s, [`join`] brings the block
 //! back, [`rebuild`] makes one lost fragment anew. Every fragment carries a keyed checksum, so a cloud that lies
 //! is found by [`Fragment::verify`], before decoding, by name; only a [`VerifiedFragment`] can be joined.
 //!
 //! What it is not: it does not encrypt (crate `seal` did that before), does not talk to clouds, and does not choose
-//! them. A fragment of Reed-Solomon coding shows a part of what was split, so split only sealed blocks.
+//! them. A fragment of Reed-Solomon coding shows a part of what was split, and k of any scheme show all of it, so split only
+//! sealed blocks.
 //!
 //! ```
 //! use bytes::Bytes;
-//! use disperse::{Fragment, Scheme, join, rebuild, split};
+//! use disperse::{Fragment, Scheme, SplitKeys, join, rebuild, split};
 //!
 //! let scheme: Scheme = "rs:3+1".parse()?;
 //! let block = Bytes::from(vec![7; 1000]);
 //! let (key, context) = ([1; 32], b"which block this is");
+//! let keys = SplitKeys { checksum: &key, convergence: &[2; 32] };
 //!
-//! let stored = split(scheme, &block, &key, context);
+//! let stored = split(scheme, &block, keys, context, &environment::SystemEntropy::new());
 //! assert_eq!(stored.len(), 4);
 //! // The cloud with fragment 0 is down; the others give back what they have.
 //! let fetched = stored[1..].iter().enumerate().map(|(i, fragment)| {
@@ -35,7 +38,7 @@
 //! | offset | length | content |
 //! |---|---|---|
 //! | 0 | 1 | `0xF1`: fragment, format 1 |
-//! | 1 | 1 | kind: 1 = replicas, 2 = Reed-Solomon |
+//! | 1 | 1 | kind: 1 = replicas, 2 = Reed-Solomon, 3 = AONT-RS, 4 = CAONT-RS |
 //! | 2 | 1 | how many fragments are needed: k, or 1 |
 //! | 3 | 1 | how many there are: k + m, or n |
 //! | 4 | 1 | which of them this is, from 0 |
@@ -55,6 +58,34 @@
 //! stored); body k + j holds parity shard j in full: the sum over i of a(k + j, i) * shard(i) in GF(2^8) with the
 //! polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d), where a(r, i) = 1 / (r xor i). That is the matrix of ISA-L's
 //! `gf_gen_cauchy1_matrix`; every k rows of it can be inverted.
+//!
+//! **Package** (`aont-rs:k+m`, `caont-rs:k+m`): a block of L bytes becomes one of k * S bytes, S = max(ceil((L + 48) / k), 32),
+//! and that is divided and coded as above.
+//!
+//! | offset | length | content |
+//! |---|---|---|
+//! | 0 | k * S - 48 | C: block and zeros, encrypted by AES-256-GCM under the package key, nonce zero, no associated data |
+//! | k * S - 48 | 16 | T: the tag of that |
+//! | k * S - 32 | 32 | package key xor `BLAKE3.derive_key("kurma 2026 package digest", C ‖ T)` |
+//!
+//! The package key of `aont-rs` is random, drawn for each split. That of `caont-rs` is BLAKE3 keyed with
+//! `BLAKE3.derive_key("kurma 2026 convergent package key", convergence secret)` over the block: the same key never encrypts
+//! two blocks.
+//!
+//! # What fewer than k fragments say
+//!
+//! Any k - 1 fragments (r = k - 1 of the secret-sharing literature, `K31`) are k - 1 linear combinations of k parts; one part, of
+//! at least 32 bytes, is missing. Without it the digest of C ‖ T is not known, therefore not the package key, and without that C
+//! is the output of a cipher under an unknown key. To get further takes a guess of 256 bits, each checked with
+//! one digest. So, as far as AES-256 and BLAKE3 are what they are taken for (it is computational security, not
+//! that of Shamir's scheme):
+//!
+//! - `aont-rs`: k - 1 fragments say nothing of the block but its length, not even to one who has all keys of the
+//!   gateway and can name a few blocks of which it is one. With k fragments and no keys there is still the sealed block.
+//! - `caont-rs`: the same for everybody without the convergence secret, though he sees which blocks are equal. One who has the
+//!   secret *and* can name the block can tell that it is that one, from a single fragment.
+//! - `rs`, `replicas`: fragments are parts of the sealed block; what protects them is the seal alone, and whoever has the
+//!   file's key reads the part that he has.
 
 #![deny(missing_docs)]
 
@@ -63,9 +94,12 @@ mod fragment;
 mod gf256;
 mod kernel;
 mod matrix;
-mod reed_solomon;
+mod package;
+pub mod reed_solomon;
 mod scheme;
+#[cfg(test)]
+mod secrecy;
 
-pub use code::{JoinError, join, rebuild, split};
+pub use code::{JoinError, SplitKeys, join, rebuild, split};
 pub use fragment::{BadFragment, Fragment, HEADER_LEN, VerifiedFragment};
 pub use scheme::{Scheme, SchemeError};

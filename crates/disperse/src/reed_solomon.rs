@@ -1,5 +1,7 @@
-//! Bodies of Reed-Solomon fragments. Shards at the end of a block may be short or empty; what is missing counts as
-//! zero and is neither stored nor computed with.
+//! The bare code: bodies of Reed-Solomon fragments without header and checksum, for those who bring their own.
+//!
+//! Shards at the end of a block may be short or empty; what is missing counts as zero and is neither stored nor computed
+//! with.
 
 use bytes::Bytes;
 
@@ -18,7 +20,11 @@ pub(crate) fn body_len(data: usize, index: usize, block_len: u64) -> u64 {
 }
 
 /// The bodies of all fragments: slices of `block`, then `parity` new ones in one allocation.
-pub(crate) fn encode(data: usize, parity: usize, block: &Bytes) -> Vec<Bytes> {
+///
+/// # Panics
+///
+/// Unless there is a [`Scheme::reed_solomon`](crate::Scheme::reed_solomon) of these numbers.
+pub fn encode(data: usize, parity: usize, block: &Bytes) -> Vec<Bytes> {
     let shard = shard_len(data, block.len() as u64) as usize;
     let start = |index: usize| (index * shard).min(block.len());
     let mut bodies: Vec<Bytes> = (0..data).map(|i| block.slice(start(i)..start(i + 1))).collect();
@@ -39,24 +45,30 @@ pub(crate) fn encode(data: usize, parity: usize, block: &Bytes) -> Vec<Bytes> {
 
 /// The block of `block_len` bytes that `data` different fragments determine. Costs one copy of the block, and the
 /// decoding of what is missing.
-pub(crate) fn decode(data: usize, given: &[(usize, Bytes)], block_len: usize) -> Bytes {
+///
+/// # Panics
+///
+/// Unless exactly `data` bodies are given, each as [`encode`] made it of a block of this length, with its number.
+pub fn decode(data: usize, given: &[(usize, Bytes)], block_len: usize) -> Bytes {
     if let Some((_, whole)) = given.iter().find(|(index, body)| *index == 0 && body.len() == block_len) {
         return whole.clone();
     }
-    let mut block = vec![0; block_len];
+    let mut block = Vec::with_capacity(block_len);
     let mut missing = Vec::new();
-    let mut places = Vec::new();
-    for (index, place) in block.chunks_mut(shard_len(data, block_len as u64) as usize).enumerate() {
+    for index in 0..data {
         match given.iter().find(|(have, _)| *have == index) {
-            Some((_, body)) => place.copy_from_slice(body),
+            Some((_, body)) => block.extend_from_slice(body),
             None => {
-                missing.push(index);
-                places.push(place);
+                let len = body_len(data, index, block_len as u64) as usize;
+                missing.extend((len > 0).then_some(index));
+                block.resize(block.len() + len, 0);
             }
         }
     }
     if !missing.is_empty() {
-        reconstruct(data, given, &missing, &mut places);
+        let shards = block.chunks_mut(shard_len(data, block_len as u64) as usize).enumerate();
+        let places = shards.filter(|(index, _)| missing.contains(index)).map(|(_, place)| place);
+        reconstruct(data, given, &missing, &mut places.collect::<Vec<_>>());
     }
     Bytes::from(block)
 }
@@ -125,6 +137,13 @@ mod tests {
                 assert!(body_len(data, index, u64::MAX) <= u64::MAX.div_ceil(data as u64));
             }
         }
+    }
+
+    #[test]
+    fn an_empty_block_comes_back_from_any_of_its_empty_fragments() {
+        let bodies = encode(2, 1, &Bytes::new());
+        let given: Vec<_> = bodies.into_iter().enumerate().skip(1).collect();
+        assert_eq!(decode(2, &given, 0), Bytes::new());
     }
 
     proptest! {

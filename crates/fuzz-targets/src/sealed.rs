@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use disperse::{Fragment, Scheme, VerifiedFragment, join, rebuild, split};
+use disperse::{Fragment, Scheme, SplitKeys, VerifiedFragment, join, rebuild, split};
 use ids::{BlockIndex, GatewayId, ObjectId, ObjectNumber, Timestamp, Version, VolumeId};
 use seal::{
     AccessorSetId, BlockIdentity, EpochIdentity, EpochKey, FileKey, KeyEpoch, KeyFile, Padding, SealOptions,
-    SealedBlock, Suite, open, open_epoch_key, unwrap_file_key, wrap_epoch_key, wrap_file_key,
+    SealedBlock, Suite, open, open_convergent, open_epoch_key, seal_convergent, unwrap_file_key,
+    wrap_epoch_key, wrap_file_key,
 };
 
 use crate::machine::Counted;
@@ -40,22 +41,31 @@ fn sealed(suite: Suite) -> Vec<u8> {
 pub(crate) fn block(data: &[u8]) {
     static STORED: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     let sealed = SealedBlock::from_untrusted(Bytes::copy_from_slice(data));
-    if let Ok(opened) = open(&file_key(), &identity(), sealed) {
+    let opened = match sealed.is_convergent() {
+        true => open_convergent(file_key().content_key(), sealed),
+        false => open(&file_key(), &identity(), sealed),
+    };
+    if let Ok(opened) = opened {
         assert!(STORED.get_or_init(block_seeds).iter().any(|stored| stored == data), "a forgery was opened");
         assert_eq!(&opened.plaintext[..], PLAINTEXT);
     }
 }
 
 pub(crate) fn block_seeds() -> Vec<Vec<u8>> {
-    vec![sealed(Suite::Aes256Gcm), sealed(Suite::IntegrityOnly)]
+    let convergent = seal_convergent(file_key().content_key(), &[PLAINTEXT], Padding::Bucket(64));
+    vec![sealed(Suite::Aes256Gcm), sealed(Suite::IntegrityOnly), convergent.into_bytes().to_vec()]
 }
 
 const FRAGMENT_KEY: [u8; 32] = [3; 32];
-const SCHEMES: [&str; 5] = ["replicas:1", "replicas:3", "rs:1+1", "rs:2+1", "rs:4+2"];
+const SCHEMES: [&str; 7] =
+    ["replicas:1", "replicas:3", "rs:1+1", "rs:2+1", "rs:4+2", "aont-rs:3+1", "caont-rs:2+2"];
 
 fn stored(scheme: Scheme) -> Vec<Bytes> {
     let block = Bytes::from_static(PLAINTEXT);
-    split(scheme, &block, &FRAGMENT_KEY, &identity().to_bytes()).iter().map(Fragment::to_bytes).collect()
+    let keys = SplitKeys { checksum: &FRAGMENT_KEY, convergence: &[4; 32] };
+    // The same package key whenever it is asked for.
+    let fragments = split(scheme, &block, keys, &identity().to_bytes(), &Counted::default());
+    fragments.iter().map(Fragment::to_bytes).collect()
 }
 
 /// A scheme, and for each of its fragments whether a cloud gives it back, another one, or a changed one.

@@ -196,7 +196,7 @@ impl CloudConfig {
 pub struct VolumeConfig {
     /// Name under the root of the export.
     pub name: String,
-    /// `replicas:N` or `rs:K+M`.
+    /// `replicas:N`, `rs:K+M`, `aont-rs:K+M` or `caont-rs:K+M`.
     #[serde(default = "default_policy")]
     pub policy: String,
     /// Clouds by name, as many as the policy needs, in order of fragments. Empty: all clouds of the file.

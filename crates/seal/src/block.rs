@@ -9,7 +9,7 @@ use crate::secret::{KEY_LEN, derive};
 use crate::{BlockIdentity, FileKey, OpenError, Padding};
 
 const FORMAT: u8 = 0xB1;
-const NONCE_LEN: usize = 24;
+pub(crate) const NONCE_LEN: usize = 24;
 /// Format, suite, six zero bytes, nonce, key commitment.
 const CLEAR_LEN: usize = 64;
 /// Plaintext length and time, sealed in front of the data.
@@ -29,6 +29,8 @@ pub enum Suite {
     /// Authenticated with keyed BLAKE3 only: clouds can read data, length and time, but not change them. For
     /// volumes whose content is public.
     IntegrityOnly,
+    /// As the first, but equal content gives equal bytes: see [`seal_convergent`](crate::seal_convergent).
+    Convergent,
 }
 
 impl Suite {
@@ -36,6 +38,7 @@ impl Suite {
         match self {
             Suite::Aes256Gcm => 1,
             Suite::IntegrityOnly => 2,
+            Suite::Convergent => 3,
         }
     }
 
@@ -43,6 +46,7 @@ impl Suite {
         match suite {
             1 => Ok(Suite::Aes256Gcm),
             2 => Ok(Suite::IntegrityOnly),
+            3 => Ok(Suite::Convergent),
             _ => Err(OpenError::UnknownSuite { suite }),
         }
     }
@@ -81,6 +85,11 @@ impl SealedBlock {
         self.0
     }
 
+    /// Whether it claims to be what [`seal_convergent`](crate::seal_convergent) makes.
+    pub fn is_convergent(&self) -> bool {
+        self.0.starts_with(&[FORMAT, Suite::Convergent.byte()])
+    }
+
     /// The bytes to store.
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
@@ -92,7 +101,8 @@ impl SealedBlock {
 pub struct OpenedBlock {
     /// The data, without padding.
     pub plaintext: Bytes,
-    /// When it was sealed, by the wall clock of the gateway that did.
+    /// When it was sealed, by the wall clock of the gateway that did; the beginning of 1970 for [`Suite::Convergent`], which
+    /// has no room for what differs between equal blocks.
     pub sealed_at: Timestamp,
     /// How it was protected.
     pub suite: Suite,
@@ -109,7 +119,8 @@ pub fn sealed_len(plaintext_len: usize, padding: Padding) -> usize {
 ///
 /// # Panics
 ///
-/// If the parts together exceed [`MAX_PLAINTEXT`], which no block size reaches.
+/// If the parts together exceed [`MAX_PLAINTEXT`], which no block size reaches; or for [`Suite::Convergent`], which has a
+/// function of its own.
 pub fn seal<P: AsRef<[u8]>>(
     key: &FileKey,
     identity: &BlockIdentity,
@@ -117,16 +128,27 @@ pub fn seal<P: AsRef<[u8]>>(
     options: &SealOptions,
     entropy: &dyn Entropy,
 ) -> SealedBlock {
-    let len: usize = parts.iter().map(|part| part.as_ref().len()).sum();
-    assert!(len <= MAX_PLAINTEXT, "a block of {len} bytes is larger than any block size");
+    assert!(options.suite != Suite::Convergent, "identities are not bound to convergent blocks");
     let mut nonce = [0; NONCE_LEN];
     entropy.fill(&mut nonce);
-    let keys = BlockKeys::derive(key, options.suite, &nonce);
+    seal_under(key.as_bytes(), &identity.to_bytes(), &nonce, parts, options)
+}
 
+/// Seals under a nonce that the caller answers for, bound to `identity`.
+pub(crate) fn seal_under<P: AsRef<[u8]>>(
+    key: &[u8; KEY_LEN],
+    identity: &[u8],
+    nonce: &[u8; NONCE_LEN],
+    parts: &[P],
+    options: &SealOptions,
+) -> SealedBlock {
+    let len: usize = parts.iter().map(|part| part.as_ref().len()).sum();
+    assert!(len <= MAX_PLAINTEXT, "a block of {len} bytes is larger than any block size");
+    let keys = BlockKeys::derive(key, options.suite, nonce);
     let total = sealed_len(len, options.padding);
     let mut out = Vec::with_capacity(total);
     out.extend_from_slice(&[FORMAT, options.suite.byte(), 0, 0, 0, 0, 0, 0]);
-    out.extend_from_slice(&nonce);
+    out.extend_from_slice(nonce);
     out.extend_from_slice(keys.commitment());
     out.extend_from_slice(&(len as u32).to_be_bytes());
     out.extend_from_slice(&options.time.nanos.to_be_bytes());
@@ -139,7 +161,7 @@ pub fn seal<P: AsRef<[u8]>>(
     let (clear, body) = out.split_at_mut(CLEAR_LEN);
     let aad = associated_data(clear, identity);
     let tag = match options.suite {
-        Suite::Aes256Gcm => GcmKey::new(keys.subkey()).seal(gcm_nonce(&nonce), &aad, body),
+        Suite::Aes256Gcm | Suite::Convergent => GcmKey::new(keys.subkey()).seal(gcm_nonce(nonce), &aad, body),
         Suite::IntegrityOnly => keys.mac(body, &aad),
     };
     out.extend_from_slice(&tag);
@@ -150,6 +172,19 @@ pub fn seal<P: AsRef<[u8]>>(
 ///
 /// Decrypts in place, without a copy, when `sealed` is the only reference to its buffer; otherwise into a new one.
 pub fn open(key: &FileKey, identity: &BlockIdentity, sealed: SealedBlock) -> Result<OpenedBlock, OpenError> {
+    match parse_clear(&sealed.0)? {
+        // It would open wherever it lies.
+        (suite @ Suite::Convergent, _) => Err(OpenError::UnknownSuite { suite: suite.byte() }),
+        _ => open_under(key.as_bytes(), &identity.to_bytes(), sealed),
+    }
+}
+
+/// The inverse of [`seal_under`].
+pub(crate) fn open_under(
+    key: &[u8; KEY_LEN],
+    identity: &[u8],
+    sealed: SealedBlock,
+) -> Result<OpenedBlock, OpenError> {
     let bytes = sealed.0;
     let (suite, nonce) = parse_clear(&bytes)?;
     let keys = BlockKeys::derive(key, suite, &nonce);
@@ -163,7 +198,7 @@ pub fn open(key: &FileKey, identity: &BlockIdentity, sealed: SealedBlock) -> Res
             verify_slices_are_equal(&tag, &bytes[tag_at..]).map_err(|_| OpenError::Forged)?;
             bytes.slice(CLEAR_LEN..tag_at)
         }
-        Suite::Aes256Gcm => {
+        Suite::Aes256Gcm | Suite::Convergent => {
             let gcm = GcmKey::new(keys.subkey());
             match bytes.try_into_mut() {
                 Ok(mut unique) => {
@@ -187,8 +222,8 @@ pub fn open(key: &FileKey, identity: &BlockIdentity, sealed: SealedBlock) -> Res
 struct BlockKeys(Zeroizing<[u8; 2 * KEY_LEN]>);
 
 impl BlockKeys {
-    fn derive(key: &FileKey, suite: Suite, nonce: &[u8; NONCE_LEN]) -> BlockKeys {
-        BlockKeys(derive(key.as_bytes(), "kurma block", &[&[suite.byte()], nonce]))
+    fn derive(key: &[u8; KEY_LEN], suite: Suite, nonce: &[u8; NONCE_LEN]) -> BlockKeys {
+        BlockKeys(derive(key, "kurma block", &[&[suite.byte()], nonce]))
     }
 
     fn subkey(&self) -> &[u8; KEY_LEN] {
@@ -206,15 +241,12 @@ impl BlockKeys {
     }
 }
 
-fn associated_data(clear: &[u8], identity: &BlockIdentity) -> [u8; CLEAR_LEN + BlockIdentity::LEN] {
-    let mut out = [0; CLEAR_LEN + BlockIdentity::LEN];
-    out[..CLEAR_LEN].copy_from_slice(clear);
-    out[CLEAR_LEN..].copy_from_slice(&identity.to_bytes());
-    out
+fn associated_data(clear: &[u8], identity: &[u8]) -> Vec<u8> {
+    [clear, identity].concat()
 }
 
 /// Suite and nonce of at least [`SEAL_OVERHEAD`] bytes.
-fn parse_clear(bytes: &[u8]) -> Result<(Suite, [u8; NONCE_LEN]), OpenError> {
+pub(crate) fn parse_clear(bytes: &[u8]) -> Result<(Suite, [u8; NONCE_LEN]), OpenError> {
     let what = "a sealed block";
     if bytes.len() < SEAL_OVERHEAD {
         return Err(OpenError::WrongLength { what, len: bytes.len(), needed: SEAL_OVERHEAD });

@@ -3,7 +3,7 @@ use ids::{ObjectId, VolumeId};
 
 use crate::gcm::{GcmKey, TAG_LEN, gcm_nonce};
 use crate::secret::{KEY_LEN, derive, secret_key};
-use crate::{FileKey, KeyEpoch, OpenError};
+use crate::{ContentKey, FileKey, KeyEpoch, OpenError};
 
 const FORMAT: u8 = 0xC1;
 const NONCE_LEN: usize = 24;
@@ -69,6 +69,12 @@ impl EpochKey {
     pub fn as_bytes(&self) -> &[u8; KEY_LEN] {
         self.secret.as_bytes()
     }
+
+    /// Under which the files of this set and epoch share content.
+    fn content_key(&self) -> ContentKey {
+        let identity = self.identity.to_bytes();
+        ContentKey::from_bytes(*derive(self.as_bytes(), "kurma content key", &[&identity]))
+    }
 }
 
 /// A file key under an epoch key: what the metadata of a file holds.
@@ -130,7 +136,7 @@ pub fn unwrap_file_key(epoch_key: &EpochKey, object: ObjectId, wrapped: &[u8]) -
         tag,
         &mut *key,
     )?;
-    Ok(FileKey::from_bytes(*key))
+    Ok(FileKey::from_bytes(*key).among(epoch_key.content_key()))
 }
 
 fn wrapping_key(epoch_key: &EpochKey, nonce: &[u8; NONCE_LEN]) -> GcmKey {

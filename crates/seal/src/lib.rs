@@ -48,7 +48,7 @@
 //! | offset | length | content |
 //! |---|---|---|
 //! | 0 | 1 | `0xB1`: sealed block, format 1 |
-//! | 1 | 1 | suite: 1 = AES-256-GCM, 2 = integrity only |
+//! | 1 | 1 | suite: 1 = AES-256-GCM, 2 = integrity only, 3 = convergent |
 //! | 2 | 6 | zero |
 //! | 8 | 24 | nonce, random |
 //! | 32 | 32 | key commitment |
@@ -62,6 +62,16 @@
 //! the bytes from offset 64 ‖ the 64 clear bytes ‖ identity. Since the subkey depends on all 192 random bits, no
 //! two seals share a keystream, whatever their offset, version or creator (`K25`), and a node restored from a
 //! disk image repeats nothing.
+//!
+//! **Convergent block** (suite 3): as suite 1, but for four things. The key is the content key instead of the file key. The nonce is
+//! the *content id*, 24 bytes of BLAKE3 keyed with `kdf(content key, "kurma content id", "", 32)` over plaintext ‖ plaintext
+//! length 8 ‖ padded length 8; whoever opens computes it again. There is no identity in the associated data. The time is
+//! zero. So equal content becomes equal bytes, and a nonce comes again only with the very same content, which says nothing but that it
+//! is the same (the synthetic nonce of RFC 5297 and RFC 8452). Place and version are bound by the checksums of the fragments.
+//!
+//! **Content key**: `kdf(epoch key, "kurma content key", volume 16 ‖ accessor set 4 ‖ epoch 4, 32)`; content is known as equal
+//! inside one accessor set and epoch, and nowhere else. **Convergence key**, for crate `disperse`:
+//! `kdf(content key, "kurma convergence key", "", 32)`.
 //!
 //! **Fragment name**: lower-case base32 without padding (40 characters) of
 //! `kdf(name key, "kurma fragment name", identity ‖ fragment index 1 ‖ seal id 8, 25)`, where
@@ -85,6 +95,7 @@
 #![deny(missing_docs)]
 
 mod block;
+mod convergent;
 mod epoch_key;
 mod error;
 mod file_key;
@@ -103,9 +114,10 @@ mod secret;
 pub use block::{
     MAX_PLAINTEXT, OpenedBlock, SEAL_OVERHEAD, SealOptions, SealedBlock, Suite, open, seal, sealed_len,
 };
+pub use convergent::{ContentId, content_id, open_convergent, seal_convergent};
 pub use epoch_key::{AccessorSetId, EpochIdentity, EpochKey, WrappedFileKey, unwrap_file_key, wrap_file_key};
 pub use error::{KeyFileError, OpenError};
-pub use file_key::{FileKey, FragmentKey, NameKey};
+pub use file_key::{ContentKey, FileKey, FragmentKey, NameKey};
 pub use fragment_name::fragment_name;
 pub use gateway_key::{GatewayKeyPair, GatewayPublicKey, WrappedEpochKey, open_epoch_key, wrap_epoch_key};
 pub use identity::{BlockIdentity, KeyEpoch};

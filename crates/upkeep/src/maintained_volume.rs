@@ -5,7 +5,7 @@ use blocks::{CloudId, CurrentVersions, Placement, Protection, SealId};
 use bytes::Bytes;
 use cache::BlockSnapshot;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
-use seal::{BlockIdentity, FileKey, fragment_name};
+use seal::{BlockIdentity, ContentId, FileKey, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
 pub type VolumeFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -94,6 +94,19 @@ pub enum WrittenAs {
         missing: Vec<u8>,
         /// Plaintext bytes.
         length: u64,
+        /// What the block holds, where equal content is kept once: later versions may share this one.
+        content: Option<ContentId>,
+    },
+    /// Not stored, because a version with the same content is; of a volume that keeps equal content once.
+    Content {
+        /// From the plan; its number stays unused.
+        identity: BlockIdentity,
+        /// Which sealing it would have been.
+        seal: SealId,
+        /// What the block holds.
+        content: ContentId,
+        /// Plaintext bytes.
+        length: u64,
     },
     /// [`Plan::Nothing`]: only the dirty data is to be dropped.
     Nothing,
@@ -147,6 +160,16 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// metadata is damaged has an error of its own. The versions are noted durably when this returns: what is stored of them
     /// and not committed becomes garbage, whatever happens.
     async fn plan_write_back(&self, blocks: &[(ObjectId, BlockIndex)]) -> Result<Plans, VolumeFailure>;
+
+    /// A stored version that some block holds, and that `object` may share, with this content. What is found may be gone by the
+    /// time of the commit, which looks again. Volumes that do not keep equal content once find nothing.
+    async fn find_content(
+        &self,
+        _object: ObjectId,
+        _content: ContentId,
+    ) -> Result<Option<(BlockIdentity, SealId)>, VolumeFailure> {
+        Ok(None)
+    }
 
     /// Makes written versions current and their dirty data clean, in one transaction, and waits until it is
     /// durable. Tells of each whether it was committed; the others were overtaken by a truncation, a removal or

@@ -1,5 +1,6 @@
 //! From the cache to the clouds.
 
+mod contents;
 mod held;
 mod report;
 mod store;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, VolumeFailure, Written, WrittenAs};
+use contents::{Contents, Storing};
 use held::Held;
 pub use report::WriteBackReport;
 
@@ -57,6 +59,7 @@ struct Parts<V: ?Sized> {
     backoff: Backoff,
     health: Mutex<Health>,
     report: Mutex<WriteBackReport>,
+    contents: Contents,
 }
 
 #[derive(Default)]
@@ -78,6 +81,8 @@ struct Ready {
 struct InFlight {
     staged: StagedBlock,
     _permit: Option<OwnedSemaphorePermit>,
+    /// Held until the commit, after which others with the same content find this one.
+    storing: Option<Storing>,
 }
 
 /// How a task of a drive ended.
@@ -109,6 +114,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 config,
                 health: Mutex::default(),
                 report: Mutex::default(),
+                contents: Contents::default(),
             }),
             alone: tokio::sync::Mutex::new(()),
             retry: Notify::new(),
@@ -331,7 +337,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             Ok(committed) => {
                 let kept = self.account(claims, &written, committed);
                 self.succeeded();
-                for InFlight { staged, _permit } in kept {
+                for InFlight { staged, _permit, .. } in kept {
                     staged.keep().await;
                 }
             }
@@ -355,7 +361,12 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         for (((dirty, staged), written), committed) in claims.into_iter().zip(written).zip(committed) {
             self.health.lock().held.forget(&dirty);
             match (committed, staged, &written.content) {
-                (true, Some(in_flight), WrittenAs::Version { length, missing, .. }) => {
+                (true, Some(in_flight), WrittenAs::Content { .. }) => {
+                    kept.push(in_flight);
+                    report.shared += 1;
+                }
+                (true, Some(mut in_flight), WrittenAs::Version { length, missing, .. }) => {
+                    drop(in_flight.storing.take());
                     kept.push(in_flight);
                     report.blocks += 1;
                     report.bytes += length;

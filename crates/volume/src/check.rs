@@ -1,6 +1,6 @@
 //! `kurma meta check`: every invariant of a volume's rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -10,7 +10,10 @@ use meta::Scan;
 
 use crate::VolumeError;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
-use crate::row::{AttemptRow, CHUNK_BLOCKS, Chunk, Inode, KeyRow, Origin, Share, ShareRow, Special};
+use crate::row::{
+    AttemptRow, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, Origin, Share, ShareRow, Special,
+    decode_stored_as,
+};
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
 
@@ -44,12 +47,19 @@ impl Volume {
         let inner = &self.inner;
         // Holding an exclusive transaction keeps the state still; it is read by others.
         let still = inner.node.store.begin(meta::Mode::Exclusive).await?;
-        let mut check =
-            Check { inner, nodes: HashMap::new(), clones: HashMap::new(), findings: Vec::new(), bytes: 0 };
+        let mut check = Check {
+            inner,
+            nodes: HashMap::new(),
+            clones: HashMap::new(),
+            leaving: HashSet::new(),
+            findings: Vec::new(),
+            bytes: 0,
+        };
         check.objects().await?;
         check.shares().await?;
         check.orphans().await?;
         check.garbage().await?;
+        check.contents().await?;
         check.attempts().await?;
         check.tree();
         check.counters().await?;
@@ -89,6 +99,8 @@ struct Check<'a> {
     nodes: HashMap<ObjectId, Node>,
     /// Blocks that refer to a version that was stored for another.
     clones: HashMap<Origin, u64>,
+    /// Versions that wait for their deletion, of policies that keep equal content once.
+    leaving: HashSet<Origin>,
     findings: Vec<Finding>,
     bytes: u64,
 }
@@ -401,9 +413,14 @@ impl Check<'_> {
                     continue;
                 };
                 let object = garbage.object;
+                let policy = self.inner.policy(garbage.policy);
+                let is_shared = policy.is_ok_and(|policy| policy.placement.scheme().is_convergent());
                 for version in garbage.versions {
                     let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
                     let origin = Origin { object, block: version.block, version: version.version };
+                    if is_shared {
+                        self.leaving.insert(origin);
+                    }
                     let held = self.inner.held_sealing(&mut *transaction, origin).await?;
                     // The same number may have been used again after a crash.
                     if held == Some((version.creator, version.seal)) {
@@ -415,6 +432,48 @@ impl Check<'_> {
                             ),
                         );
                     }
+                }
+            }
+            range = more;
+        }
+        Ok(())
+    }
+
+    /// After the garbage: what is said of a content is said of a version that is held, or waits for its deletion.
+    async fn contents(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.contents_of_all());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some((object, block, version)), Ok(_)) = (Keys::repair_of(&key), Content::decode(&row))
+                else {
+                    self.find(None, "what a version holds is damaged");
+                    continue;
+                };
+                let origin = Origin { object, block, version };
+                let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+                let held = self.inner.held_sealing(&mut *transaction, origin).await?;
+                if held.is_none() && !self.leaving.contains(&origin) {
+                    self.find(
+                        object,
+                        format!("version {version} of block {block} is gone, its content is known"),
+                    );
+                }
+            }
+            range = more;
+        }
+        let mut range = Some(self.inner.keys.all_contents());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some(content), Ok(sealed)) = (Keys::content_at(&key), decode_stored_as(&row)) else {
+                    self.find(None, "where a content is stored is damaged");
+                    continue;
+                };
+                let known = self.get(&self.inner.keys.content_of(sealed.origin)).await?;
+                if known.is_none_or(|row| Content::decode(&row) != Ok(content)) {
+                    let Origin { object, block, version } = sealed.origin;
+                    self.find(object, format!("version {version} of block {block} holds another content"));
                 }
             }
             range = more;

@@ -70,8 +70,14 @@ impl Volume {
         })
     }
 
-    /// Forgets rows whose fragments are deleted.
+    /// Forgets rows whose fragments are deleted, and before them what these held.
     pub async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeError> {
+        for row in rows {
+            let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+            let Some(garbage) = transaction.get(row).await? else { continue };
+            let damaged = |cause| VolumeError::Damaged { what: "an entry of the garbage".into(), cause };
+            self.inner.forget_contents(GarbageRow::decode(&garbage).map_err(damaged)?).await?;
+        }
         upkeep_transaction!(self.inner.node, |transaction| {
             rows.iter().for_each(|row| transaction.delete(row.clone()));
             Ok(())

@@ -5,9 +5,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
 use meta::{KeyBuilder, KeyReader};
-use seal::{AccessorSetId, KeyEpoch};
+use seal::{AccessorSetId, ContentId, KeyEpoch};
 
-use crate::row::CHUNK_BLOCKS;
+use crate::row::{CHUNK_BLOCKS, Content, Origin};
 
 const STORE: u8 = 0x01;
 const NEXT_OBJECT: u8 = 0x02;
@@ -21,6 +21,8 @@ const GARBAGE: u8 = 0x09;
 const REPAIR: u8 = 0x0A;
 const SHARES: u8 = 0x0B;
 const ATTEMPTS: u8 = 0x0C;
+const CONTENT: u8 = 0x0D;
+const CONTENT_OF: u8 = 0x0E;
 const OBJECT: u8 = 0x10;
 
 const INODE: u8 = 0x01;
@@ -162,6 +164,7 @@ impl Keys {
         self.table(REPAIR).prefix_range()
     }
 
+    /// Object, block and version in a key of [`Keys::repair`] or [`Keys::content_of`].
     pub fn repair_of(key: &[u8]) -> Option<(ObjectId, BlockIndex, Version)> {
         let mut reader = KeyReader::new(key.get(5..)?);
         let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
@@ -183,6 +186,35 @@ impl Keys {
         let mut reader = KeyReader::new(key.get(5..)?);
         let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
         Some((object, reader.number()?))
+    }
+
+    /// Where a content is stored.
+    pub fn content(self, content: Content) -> Bytes {
+        self.table(CONTENT).fixed(&content.policy.to_be_bytes()).fixed(content.id.as_bytes()).build()
+    }
+
+    /// Where all contents are stored.
+    pub fn all_contents(self) -> KeyRange {
+        self.table(CONTENT).prefix_range()
+    }
+
+    /// The inverse of [`Keys::content`].
+    pub fn content_at(key: &[u8]) -> Option<Content> {
+        let mut reader = KeyReader::new(key.get(5..)?);
+        let policy = u32::from_be_bytes(reader.fixed(4)?.try_into().ok()?);
+        let id = ContentId::from_bytes(reader.fixed(ContentId::LEN)?.try_into().ok()?);
+        Some(Content { policy, id })
+    }
+
+    /// What a version holds.
+    pub fn content_of(self, Origin { object, block, version }: Origin) -> Bytes {
+        let key = self.table(CONTENT_OF).fixed(&object.to_bytes());
+        key.number(block.0).number(version.0).build()
+    }
+
+    /// What all versions hold.
+    pub fn contents_of_all(self) -> KeyRange {
+        self.table(CONTENT_OF).prefix_range()
     }
 
     pub fn attempts(self, object: ObjectId, block: BlockIndex) -> Bytes {
@@ -273,8 +305,8 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 10] {
-        [OBJECT, ORPHAN, GARBAGE, REPAIR, SHARES, ATTEMPTS, USAGE, EPOCH, POLICY, VOLUME]
+    pub fn everything(self) -> [KeyRange; 12] {
+        [OBJECT, ORPHAN, GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, USAGE, EPOCH, POLICY, VOLUME]
             .map(|t| self.table(t).prefix_range())
     }
 
@@ -329,6 +361,10 @@ mod tests {
         for (start, end) in [keys.attempts_of(object), keys.all_attempts(), attempts_of_all()] {
             assert!(start <= key && key < end);
         }
+        let content = Content { policy: 9, id: ContentId::from_bytes([0xff; 24]) };
+        assert_eq!(Keys::content_at(&keys.content(content)), Some(content));
+        let origin = Origin { object, block: BlockIndex(3), version: Version(4) };
+        assert_eq!(Keys::repair_of(&keys.content_of(origin)), Some((object, BlockIndex(3), Version(4))));
         assert_eq!(Keys::policy_of(&keys.policy(6)), Some(6));
         let epoch = (AccessorSetId(1), KeyEpoch(2), GatewayId(3));
         assert_eq!(Keys::epoch_of(&keys.epoch(epoch.0, epoch.1, epoch.2)), Some(epoch));

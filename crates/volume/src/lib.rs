@@ -50,6 +50,12 @@
 //! of what it holds asks the books first, and the last one makes garbage (decision 12). Repairs, scrub, garbage and the cache name
 //! a version by its origin.
 //!
+//! # Equal content
+//!
+//! Of files whose policy is `caont-rs`, blocks with the same content are stored once: write-back looks up where a content is
+//! stored, and the commit makes the block a share of that version if some block holds it, as a clone would (decision 23). The rows
+//! of contents say where to look, and nothing more; what is alive is what block maps and books of shares say.
+//!
 //! # Formats
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
@@ -71,6 +77,8 @@
 //! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
 //! | `0B` shares | slot, object, chunk 8 | policy, file key (as `10 .. 02`), then runs of versions that blocks have taken over from this chunk: index less the end of the run before (signed), `length - 1`, version less the one before (signed), creator, seal id (as in block maps), own 1, clones |
 //! | `0C` attempts | slot, object, block 8 | creator, seal id 8, version, how many more: numbers that write-backs of one start got and that are not settled; at most 1,024 |
+//! | `0D` content | slot, policy 4, content id 24 (crate `seal`) | object 18, block, version, creator, seal id 8: a version with this content |
+//! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -99,6 +107,7 @@
 mod attempts;
 mod byte_ranges;
 mod check;
+mod contents;
 mod error;
 mod garbage;
 mod keys;

@@ -1,7 +1,8 @@
 use async_trait::async_trait;
+use blocks::SealId;
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
-use seal::BlockIdentity;
+use seal::{BlockIdentity, ContentId};
 use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plans, RepairRow, VolumeFailure, Written};
 
 use crate::volume::Volume;
@@ -22,6 +23,14 @@ impl MaintainedVolume for Volume {
 
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure> {
         Ok(Volume::commit_written(self, written).await?)
+    }
+
+    async fn find_content(
+        &self,
+        object: ObjectId,
+        content: ContentId,
+    ) -> Result<Option<(BlockIdentity, SealId)>, VolumeFailure> {
+        Ok(Volume::find_content(self, object, content).await?)
     }
 
     async fn garbage(

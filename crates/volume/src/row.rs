@@ -6,6 +6,7 @@
 mod acl;
 mod attempt;
 mod block_map;
+mod content;
 mod inode;
 mod policy;
 mod queue;
@@ -17,6 +18,7 @@ use ids::{ObjectId, Timestamp};
 
 pub(crate) use attempt::{AttemptRow, MAX_ATTEMPTS};
 pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView, Origin, Sealed};
+pub(crate) use content::{Content, decode_stored_as, encode_stored_as};
 pub(crate) use inode::{Inode, KeyRow, Special};
 pub use policy::Policy;
 pub(crate) use policy::{decode_policy, encode_policy};
@@ -232,6 +234,8 @@ mod tests {
         again(row, GarbageRow::decode, GarbageRow::encode);
         again(row, AttemptRow::decode, AttemptRow::encode);
         again(row, ShareRow::decode, ShareRow::encode);
+        again(row, Content::decode, Content::encode);
+        again(row, decode_stored_as, |sealed| encode_stored_as(*sealed));
         again(row, decode_policy, encode_policy);
         again(row, VolumeRecord::decode, VolumeRecord::encode);
         again(row, StoreHeader::decode, StoreHeader::encode);
@@ -328,6 +332,12 @@ mod tests {
             shares.encode(),
             GarbageRow { object, policy: 4, key, versions: versions.collect() }.encode(),
             encode_policy(&Policy { placement, protection }),
+            Content { policy: 300, id: seal::ContentId::from_bytes([5; 24]) }.encode(),
+            encode_stored_as(Sealed {
+                origin: Origin { object, block: BlockIndex(9), version: Version(1 << 40) },
+                creator: GatewayId(3),
+                seal: blocks::SealId(1 << 50),
+            }),
             volume.encode(),
             StoreHeader { schema: 2, gateway: GatewayId(7) }.encode(),
             AttemptRow {

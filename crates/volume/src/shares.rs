@@ -89,8 +89,27 @@ impl<'a> ShareBook<'a> {
         transaction: &mut dyn meta::Transaction,
         origin: Origin,
     ) -> Result<bool, VolumeError> {
+        Ok(self.share(transaction, origin).await?.is_some())
+    }
+
+    /// What the books say of a version.
+    pub async fn share(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<Option<Share>, VolumeError> {
         let page = self.page(transaction, origin).await?;
-        Ok(page.row.as_ref().is_some_and(|row| row.shares.contains_key(&place(origin))))
+        Ok(page.row.as_ref().and_then(|row| row.shares.get(&place(origin)).copied()))
+    }
+
+    /// Whether books can be kept of one more version.
+    pub async fn has_room(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<bool, VolumeError> {
+        let page = self.page(transaction, origin).await?;
+        Ok(page.row.as_ref().is_none_or(|row| row.shares.len() < MAX_SHARES))
     }
 
     /// Whether there is room for all blocks of a chunk of `object` that are not shared yet.

@@ -196,6 +196,19 @@ impl Inner {
         Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, key }))
     }
 
+    /// The number of a file's policy.
+    pub async fn file_policy(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+    ) -> Result<Option<u32>, VolumeError> {
+        let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
+        match self.inode(object, &row)?.special {
+            Special::File { policy, .. } => Ok(Some(policy)),
+            _ => Ok(None),
+        }
+    }
+
     pub async fn key_row(
         &self,
         transaction: &mut dyn meta::Transaction,

@@ -13,7 +13,7 @@ use crate::VolumeError;
 use crate::attempts::Candidate;
 use crate::node::upkeep_transaction;
 use crate::repair::{fragment_mask, repair_row};
-use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, GarbageVersion, Origin, Special};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, Content, GarbageVersion, Origin, Sealed, Special};
 use crate::shares::{Released, ShareBook};
 use crate::volume::{FileRows, Inner, Volume};
 
@@ -103,6 +103,7 @@ struct BlockRow {
 
 /// What has been done to one file in a commit.
 struct FileChange {
+    policy: u32,
     shift: BlockShift,
     chunks: BTreeMap<u64, Chunk>,
     garbage: Vec<GarbageVersion>,
@@ -178,15 +179,13 @@ impl Inner {
                 continue;
             };
             let Special::File { shift, .. } = rows.inode.special else { continue };
-            let mut change = FileChange { shift, chunks: BTreeMap::new(), garbage: Vec::new() };
+            let (policy, chunks) = (rows.policy_id, BTreeMap::new());
+            let mut change = FileChange { policy, shift, chunks, garbage: Vec::new() };
             for index in blocks {
                 current[index] =
                     self.put_block(transaction, object, &written[index], &mut change, &mut book).await?;
             }
-            for (number, chunk) in change.chunks {
-                let first = BlockIndex(number * CHUNK_BLOCKS);
-                transaction.put(self.keys.chunk(object, first), chunk.encode());
-            }
+            self.put_chunks(transaction, object, &change);
             self.put_garbage(transaction, object, rows.policy_id, &key, change.garbage).await?;
         }
         book.finish(transaction).await?;
@@ -210,14 +209,20 @@ impl Inner {
             up_to: snapshot.up_to(),
         };
         let cleaned = Attachment { descriptor: cleaned.encode(), payload: Bytes::new() };
-        let WrittenAs::Version { identity, seal, missing, .. } = content else {
-            // Dirty data beyond the end of the file: nobody will read it.
-            if snapshot.is_current() {
-                let all = Version(u64::MAX);
-                change.garbage.extend(self.settle_attempts(transaction, object, block, all).await?);
-                transaction.attach(cleaned);
+        let (identity, seal, missing, content) = match content {
+            WrittenAs::Version { identity, seal, missing, content, .. } => {
+                (identity, seal, Some(missing), *content)
             }
-            return Ok(snapshot.is_current());
+            WrittenAs::Content { identity, seal, content, .. } => (identity, seal, None, Some(*content)),
+            // Dirty data beyond the end of the file: nobody will read it.
+            WrittenAs::Nothing => {
+                if snapshot.is_current() {
+                    let all = Version(u64::MAX);
+                    change.garbage.extend(self.settle_attempts(transaction, object, block, all).await?);
+                    transaction.attach(cleaned);
+                }
+                return Ok(snapshot.is_current());
+            }
         };
         let number = block.0 / CHUNK_BLOCKS;
         if let std::collections::btree_map::Entry::Vacant(vacant) = change.chunks.entry(number) {
@@ -228,28 +233,53 @@ impl Inner {
             }
             vacant.insert(self.chunk(object, row.as_deref())?);
         }
-        let Some(chunk) = change.chunks.get_mut(&number) else { return Ok(false) };
         let place = block.0 % CHUNK_BLOCKS;
-        let old = chunk.get(place);
+        let Some(old) = change.chunks.get(&number).map(|chunk| chunk.get(place)) else { return Ok(false) };
         let is_used_up = identity.version < old.next(); // only a claim that was not exclusive can lead here
         // Attempts that failed may have left fragments behind.
         let mut ended = self.settle_attempts(transaction, object, block, identity.version).await?;
         let is_noted =
             ended.last().is_some_and(|last| (last.version, last.seal) == (identity.version, *seal));
-        let becomes_current = is_noted && !is_used_up && snapshot.is_current();
-        if becomes_current {
+        let is_in_time = is_noted && !is_used_up && snapshot.is_current();
+        let content = content.map(|id| Content { policy: change.policy, id });
+        let held = match content.filter(|_| is_in_time) {
+            Some(content) => {
+                // What this transaction has done shows in what it reads.
+                self.put_chunks(transaction, object, change);
+                self.held_content(transaction, book, content).await?
+            }
+            None => None,
+        };
+        let becomes_current = is_in_time && (missing.is_some() || held.is_some());
+        if becomes_current && (missing.is_none() || held.is_none()) {
+            // Current, or never stored. What was stored although others hold the same is garbage.
             ended.pop();
         }
         change.garbage.append(&mut ended);
+        let Some(chunk) = change.chunks.get_mut(&number) else { return Ok(false) };
         if is_used_up || !is_noted {
             // What is not noted is garbage already.
             return Ok(false);
         }
-        let (creator, seal) = (identity.creator, *seal);
-        if !becomes_current {
-            chunk.set(place, BlockEntry { burnt: identity.version.0 - old.version.0, ..old });
-            return Ok(false);
+        let (creator, seal, version) = (identity.creator, *seal, identity.version);
+        let is_same =
+            held.as_ref().is_some_and(|held| old.is_stored() && held.sealed == old.sealed(object, block));
+        if !becomes_current || is_same {
+            chunk.set(place, BlockEntry { burnt: version.0 - old.version.0, ..old });
+            if is_same {
+                transaction.attach(cleaned);
+            }
+            return Ok(is_same);
         }
+        let entry = match &held {
+            Some(held) => {
+                // Before the old version goes: it may be the last that keeps the same books.
+                book.take(transaction, held.sealed, held.owner()).await?;
+                let Sealed { origin, creator, seal } = held.sealed;
+                BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: Some(origin) }
+            }
+            None => BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: None },
+        };
         if old.is_stored() {
             match book.release(transaction, object, block, old).await? {
                 Released::Kept => {}
@@ -262,14 +292,24 @@ impl Inner {
                 }
             }
         }
-        let version = identity.version;
-        let entry = BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: None };
         chunk.set(place, entry);
-        if !missing.is_empty() {
-            let key = self.keys.repair(object, block, identity.version);
-            transaction.put(key, repair_row(fragment_mask(missing)));
+        if held.is_none() {
+            if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
+                let key = self.keys.repair(object, block, version);
+                transaction.put(key, repair_row(fragment_mask(missing)));
+            }
+            if let Some(content) = content {
+                self.put_content(transaction, content, entry.sealed(object, block));
+            }
         }
         transaction.attach(cleaned);
         Ok(true)
+    }
+
+    fn put_chunks(&self, transaction: &mut dyn meta::Transaction, object: ObjectId, change: &FileChange) {
+        for (number, chunk) in &change.chunks {
+            let first = BlockIndex(number * CHUNK_BLOCKS);
+            transaction.put(self.keys.chunk(object, first), chunk.encode());
+        }
     }
 }

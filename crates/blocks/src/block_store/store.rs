@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cloud::Direction;
-use disperse::Fragment;
+use disperse::{Fragment, Scheme};
 use environment::failpoint;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use seal::{BlockIdentity, FileKey, SealOptions, sealed_len};
+use seal::{BlockIdentity, FileKey, SealOptions, SealedBlock, Suite, sealed_len};
 
 use super::{BlockStore, fault};
 use crate::target::Target;
@@ -40,10 +40,8 @@ impl BlockStore {
         let _room = self.budget.reserve(sealed_len * scheme.total() as u64 / scheme.needed() as u64).await;
 
         let target = Target::new(key, id, seal, placement);
-        let options =
-            SealOptions { suite: protection.suite, padding: protection.padding, time: self.env.clock.wall() };
-        let sealed = seal::seal(key, id, plaintext, &options, &*self.env.entropy).into_bytes();
-        let fragments = target.split(&sealed);
+        let sealed = self.seal(key, id, scheme, plaintext, protection).into_bytes();
+        let fragments = target.split(&sealed, &*self.env.entropy);
 
         let (stored, faults) = self.put_all(&target, &fragments).await;
         let needed = (scheme.needed() + self.limits.least_spare).min(scheme.total());
@@ -57,6 +55,26 @@ impl BlockStore {
         }
         let bytes = stored.iter().map(|fragment| fragments[usize::from(*fragment)].len() as u64).sum();
         Ok(Stored { missing, bytes })
+    }
+
+    /// Under a random nonce and bound to its place, unless the scheme wants equal content to be sealed equally.
+    fn seal(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        scheme: Scheme,
+        plaintext: &[Bytes],
+        Protection { suite, padding }: Protection,
+    ) -> SealedBlock {
+        let suite = match suite {
+            Suite::IntegrityOnly => suite,
+            Suite::Aes256Gcm | Suite::Convergent if scheme.is_convergent() => {
+                return seal::seal_convergent(key.content_key(), plaintext, padding);
+            }
+            Suite::Aes256Gcm | Suite::Convergent => Suite::Aes256Gcm,
+        };
+        let options = SealOptions { suite, padding, time: self.env.clock.wall() };
+        seal::seal(key, id, plaintext, &options, &*self.env.entropy)
     }
 
     /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to

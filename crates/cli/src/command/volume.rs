@@ -48,7 +48,7 @@ pub enum VolumeCommand {
 /// How a volume keeps its files.
 #[derive(Args)]
 pub struct Policy {
-    /// `replicas:N` or `rs:K+M`
+    /// `replicas:N`, `rs:K+M`, `aont-rs:K+M` or `caont-rs:K+M`
     #[arg(long)]
     policy: Option<String>,
     /// Clouds by name, in order of fragments

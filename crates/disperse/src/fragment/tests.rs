@@ -1,17 +1,32 @@
+use environment::Entropy;
 use proptest::prelude::*;
 
 use super::*;
-use crate::split;
+use crate::SplitKeys;
 
 const KEY: [u8; 32] = [3; 32];
 const CONTEXT: &[u8] = b"version 5";
+
+/// Bytes that are as predictable as can be.
+struct Counting;
+
+impl Entropy for Counting {
+    fn fill(&self, out: &mut [u8]) {
+        out.iter_mut().zip(0..).for_each(|(byte, number)| *byte = number);
+    }
+}
+
+fn split(scheme: Scheme, block: &Bytes) -> Vec<Fragment> {
+    let keys = SplitKeys { checksum: &KEY, convergence: &[5; 32] };
+    crate::split(scheme, block, keys, CONTEXT, &Counting)
+}
 
 fn scheme() -> Scheme {
     Scheme::reed_solomon(3, 1).unwrap()
 }
 
 fn stored(index: usize) -> Vec<u8> {
-    split(scheme(), &Bytes::from_static(b"a sealed block"), &KEY, CONTEXT)[index].to_bytes().to_vec()
+    split(scheme(), &Bytes::from_static(b"a sealed block"))[index].to_bytes().to_vec()
 }
 
 fn verify(bytes: Vec<u8>, index: u8) -> Result<VerifiedFragment, BadFragment> {
@@ -71,7 +86,7 @@ fn every_flipped_bit_is_noticed() {
 
 #[test]
 fn segments_are_the_bytes() {
-    for fragment in split(Scheme::replicas(2).unwrap(), &Bytes::from_static(b"block"), &KEY, CONTEXT) {
+    for fragment in split(Scheme::replicas(2).unwrap(), &Bytes::from_static(b"block")) {
         assert_eq!(fragment.segments().concat(), fragment.to_bytes());
         assert_eq!(fragment.to_bytes().len(), fragment.len());
     }
@@ -81,8 +96,8 @@ fn segments_are_the_bytes() {
 /// format by another implementation.
 #[test]
 fn format_1_never_changes() {
-    let coded = split(Scheme::reed_solomon(3, 2).unwrap(), &Bytes::from_static(b"0123456789"), &KEY, CONTEXT);
-    let replicas = split(Scheme::replicas(2).unwrap(), &Bytes::from_static(b"block"), &KEY, CONTEXT);
+    let coded = split(Scheme::reed_solomon(3, 2).unwrap(), &Bytes::from_static(b"0123456789"));
+    let replicas = split(Scheme::replicas(2).unwrap(), &Bytes::from_static(b"block"));
     let hex =
         |fragment: &Fragment| fragment.to_bytes().iter().map(|b| format!("{b:02x}")).collect::<String>();
     assert_eq!(hex(&coded[2]), "f102030502000000000000000000000ad6c97a39b8d6495dff24a0e3dfc3e0b03839");
@@ -91,6 +106,28 @@ fn format_1_never_changes() {
         hex(&replicas[1]),
         "f1010102010000000000000000000005fac18bebb705628529331b1c1ec4db6d626c6f636b"
     );
+}
+
+/// The bytes were computed from the description of the format by another implementation.
+#[test]
+fn packages_of_format_1_never_change() {
+    let hex =
+        |fragment: &Fragment| fragment.to_bytes().iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let of = |scheme: Option<Scheme>| {
+        split(scheme.unwrap(), &Bytes::from_static(b"0123456789")).iter().map(hex).collect::<Vec<_>>()
+    };
+    let random = [
+        "f103020300000000000000000000000afeb4716c683af38f10e2817bd6a475813e8d87ed8119b58a3091a935182c9199a6a0f51e767c40855909226e803e553f",
+        "f103020301000000000000000000000ac45a3a0766c5780bb7f3136a73a51aee291030577ad93bc5d24b53e2c1894cb959344903ed355a482e9b2b594c64c06c",
+        "f103020302000000000000000000000af2161e5d16be7736abd9a594969e285bf333dd3e133e360656ffebcab89a095e64b7380e602d16f4b80808008fc8e4b5",
+    ];
+    assert_eq!(of(Scheme::aont_rs(2, 1)), random);
+    let convergent = [
+        "f104020300000000000000000000000a3c30a64d8ff0a25d5c30cbb14011ac5a85c70b1e686c78cd435cf42207cc66207cd7aa81601d56c72b9c8cab515c7aba",
+        "f104020301000000000000000000000a83a5699fac8d05ff9a107c79911e0a6cc280e7488d155b74794aa95699fa50850f9a46f940145be36669306f5fa372f7",
+        "f104020302000000000000000000000a5319c3c769ecc2305bb035c206c2df787966d6374fcefec473e31d23fa3003983b939c99fb8ce947b96956fe934f13fb",
+    ];
+    assert_eq!(of(Scheme::caont_rs(2, 1)), convergent);
 }
 
 proptest! {

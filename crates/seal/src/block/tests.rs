@@ -183,10 +183,10 @@ fn an_authentic_block_with_impossible_contents_is_refused() {
         let mut bytes = seal_one(Suite::IntegrityOnly, Padding::None, b"data").as_bytes().to_vec();
         bytes[64..80].copy_from_slice(&inner);
         let nonce = bytes[8..32].try_into().unwrap();
-        let aad = associated_data(&bytes[..CLEAR_LEN], &IDENTITY);
+        let aad = associated_data(&bytes[..CLEAR_LEN], &IDENTITY.to_bytes());
         let tag_at = bytes.len() - TAG_LEN;
-        let tag =
-            BlockKeys::derive(&key(), Suite::IntegrityOnly, &nonce).mac(&bytes[CLEAR_LEN..tag_at], &aad);
+        let tag = BlockKeys::derive(key().as_bytes(), Suite::IntegrityOnly, &nonce)
+            .mac(&bytes[CLEAR_LEN..tag_at], &aad);
         bytes[tag_at..].copy_from_slice(&tag);
         open_bytes(&bytes)
     };

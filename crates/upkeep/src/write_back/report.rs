@@ -5,6 +5,8 @@ pub struct WriteBackReport {
     pub blocks: u64,
     /// Their plaintext bytes.
     pub bytes: u64,
+    /// Further blocks that were not stored, because what they hold is stored already.
+    pub shared: u64,
     /// Those of them that lack fragments, which are in the repair queue now.
     pub degraded: u64,
     /// Blocks whose dirty data had become useless: the file was removed or cut.
@@ -23,6 +25,7 @@ impl WriteBackReport {
         WriteBackReport {
             blocks: self.blocks - before.blocks,
             bytes: self.bytes - before.bytes,
+            shared: self.shared - before.shared,
             degraded: self.degraded - before.degraded,
             dropped: self.dropped - before.dropped,
             overtaken: self.overtaken - before.overtaken,

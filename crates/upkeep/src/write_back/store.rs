@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{BlockLoader, BlockSnapshot, CacheError, FileKey, Sealing};
-use seal::BlockIdentity;
+use seal::{BlockIdentity, content_id};
 
 use super::{InFlight, Parts, UNIT};
 use crate::loader::VersionLoader;
-use crate::{Base, MaintainedVolume, NewBlock, WrittenAs};
+use crate::{Base, MaintainedVolume, NewBlock, VolumeFailure, WrittenAs};
 
 /// Why a block was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,8 @@ pub(super) enum BlockFailure {
     Read(#[from] CacheError),
     #[error("{0}")]
     Store(#[from] blocks::StoreError),
+    #[error("it could not be looked up whether the same content is stored: {0}")]
+    Content(VolumeFailure),
 }
 
 impl<V: MaintainedVolume + ?Sized> Parts<V> {
@@ -44,16 +46,35 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         };
         let parts = snapshot.assemble(new.length, base.as_ref()).await?;
         let NewBlock { identity, seal, key, placement, protection, length, .. } = new;
+        let is_shared = placement.scheme().is_convergent();
+        let content_id = is_shared.then(|| content_id(key.content_key(), &parts, protection.padding));
+        let mut storing = None;
+        if let Some(content) = content_id {
+            // Whoever comes second finds what the first has committed.
+            let first = self.contents.begin(content).await;
+            let found = self.volume.find_content(file.object, content).await;
+            if let Some((origin, sealed_as)) = found.map_err(BlockFailure::Content)? {
+                let BlockIdentity { volume, object, block, version, .. } = origin;
+                let (of, sealing) = (FileKey { volume, object }, Sealing { version, seal: sealed_as });
+                let staged = self.cache.stage(of, block, sealing, whole(&parts));
+                let written = WrittenAs::Content { identity, seal, content, length };
+                return Ok((written, InFlight { staged, _permit: permit, storing: None }));
+            }
+            storing = Some(first);
+        }
         let stored = self.blocks.store(&key, &identity, seal, &placement, &parts, protection).await?;
-        let content = match &parts[..] {
-            [one] => one.clone(),
-            many => many.concat().into(),
-        };
         let sealing = Sealing { version: identity.version, seal };
-        let staged = self.cache.stage(file, snapshot.block(), sealing, content);
+        let staged = self.cache.stage(file, snapshot.block(), sealing, whole(&parts));
         Ok((
-            WrittenAs::Version { identity, seal, missing: stored.missing, length },
-            InFlight { staged, _permit: permit },
+            WrittenAs::Version { identity, seal, missing: stored.missing, length, content: content_id },
+            InFlight { staged, _permit: permit, storing },
         ))
+    }
+}
+
+fn whole(parts: &[Bytes]) -> Bytes {
+    match parts {
+        [one] => one.clone(),
+        many => many.concat().into(),
     }
 }

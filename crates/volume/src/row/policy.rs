@@ -31,7 +31,8 @@ pub(crate) fn encode_policy(policy: &Policy) -> Bytes {
     let mut row = RowWriter::new(FORMAT);
     row.fixed(&placement.scheme().to_bytes()).byte(placement.block_shift().get());
     row.byte(match protection.suite {
-        Suite::Aes256Gcm => 1,
+        // What is convergent follows from the scheme.
+        Suite::Aes256Gcm | Suite::Convergent => 1,
         Suite::IntegrityOnly => 2,
     });
     row.text(protection.padding.to_string().as_bytes()).number(placement.clouds().len() as u64);

@@ -267,6 +267,7 @@ async fn a_truncation_during_write_back_wins() {
     set_size(&node, file, 0).await;
     set_size(&node, file, 10).await;
     let content_of = upkeep::WrittenAs::Version {
+        content: None,
         identity: block.identity,
         seal: block.seal,
         missing: Vec::new(),

@@ -40,6 +40,8 @@ pub struct Site {
     pub clouds: Vec<Arc<Faulty<Arc<Memory>>>>,
     pub key_file: KeyFile,
     pub journal: JournalConfig,
+    /// How blocks are dispersed.
+    pub scheme: &'static str,
     /// Bytes of the journal that dirty data may take.
     pub dirty: u64,
 }
@@ -53,11 +55,12 @@ impl Site {
         });
         let clouds = clouds.collect();
         let key_file = KeyFile::generate(GatewayId(1), &*Environment::real().entropy);
-        Site { folder, clock, clouds, key_file, journal: JournalConfig::small(64 << 20), dirty: u64::MAX }
+        let (scheme, dirty) = ("rs:2+1", u64::MAX);
+        Site { folder, clock, clouds, key_file, journal: JournalConfig::small(64 << 20), scheme, dirty }
     }
 }
 
-/// A running node with a volume `home` on `rs:2+1` with blocks of 64 KiB.
+/// A running node with a volume `home` on three clouds with blocks of 64 KiB.
 pub struct Node {
     pub site: Site,
     pub env: Environment,
@@ -119,7 +122,7 @@ impl Node {
         let volume = match volumes.get("home") {
             Some(volume) => volume,
             None => {
-                let new = NewVolume::new("home", policy("rs:2+1", &[0, 1, 2], SHIFT));
+                let new = NewVolume::new("home", policy(site.scheme, &[0, 1, 2], SHIFT));
                 volumes.create(new).await.unwrap()
             }
         };

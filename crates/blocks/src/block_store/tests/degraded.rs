@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn one_cloud_that_refuses_writes_leaves_a_debt_that_repair_pays() {
-    for scheme in ["replicas:2", "rs:2+1", "rs:3+2"] {
+    for scheme in ["replicas:2", "rs:2+1", "rs:3+2", "aont-rs:2+1", "caont-rs:3+2"] {
         let world = World::new(scheme);
         world.clouds[1].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
         for version in 1..=20 {

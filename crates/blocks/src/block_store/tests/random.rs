@@ -62,11 +62,16 @@ proptest! {
     fn up_to_m_faulty_clouds_read_right_and_more_never_read_wrong(
         data in 1u8..5,
         parity in 0u8..4,
-        replicas: bool,
+        kind in 0usize..4,
         length in 0usize..9000,
-        troubles in prop::collection::btree_map(0u8..8, trouble(), 0..8),
+        troubles in prop::collection::btree_map(0u8..9, trouble(), 0..9),
     ) {
-        let scheme = if replicas { format!("replicas:{}", parity + 1) } else { format!("rs:{data}+{parity}") };
+        let scheme = match kind {
+            0 => format!("replicas:{}", parity + 1),
+            1 => format!("rs:{data}+{parity}"),
+            2 => format!("aont-rs:{}+{parity}", data + 1),
+            _ => format!("caont-rs:{}+{parity}", data + 1),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let world = World::new(&scheme);

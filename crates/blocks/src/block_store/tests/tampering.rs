@@ -36,7 +36,7 @@ async fn survives(scheme: &str, reason: &str, spoil: impl Fn(&World, &BlockIdent
 }
 
 async fn survives_by_every_scheme(reason: &str, spoil: impl Fn(&World, &BlockIdentity, u8)) {
-    for scheme in ["replicas:2", "rs:2+1", "rs:3+2"] {
+    for scheme in ["replicas:2", "rs:2+1", "rs:3+2", "aont-rs:2+1", "caont-rs:2+1", "caont-rs:3+2"] {
         survives(scheme, reason, &spoil).await;
     }
 }
@@ -56,8 +56,9 @@ async fn a_flipped_byte_anywhere_is_noticed() {
             bytes[at] ^= 0x10;
             world.poke(id, fragment, Bytes::from(bytes));
         };
-        survives("rs:2+1", "", flip).await;
-        survives("replicas:2", "", flip).await;
+        for scheme in ["replicas:2", "rs:2+1", "aont-rs:2+1", "caont-rs:2+1"] {
+            survives(scheme, "", flip).await;
+        }
     }
 }
 
@@ -133,7 +134,7 @@ async fn truncated_extended_and_foreign_objects_are_noticed() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_sealing_kept_by_a_cloud_does_not_pass_for_the_new_one() {
-    for scheme in ["replicas:2", "rs:2+1"] {
+    for scheme in ["replicas:2", "rs:2+1", "aont-rs:2+1", "caont-rs:2+1"] {
         let world = World::new(scheme);
         world.fill(&identity(), &content(1)).await;
         let kept = world.peek(&identity(), 0);
@@ -154,8 +155,8 @@ async fn an_abandoned_sealing_kept_by_a_cloud_does_not_pass_for_the_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn mixed_sealings_of_the_same_content_are_sorted_out_and_repaired() {
-    for stray in 0..5 {
-        let world = World::new("rs:3+2");
+    for (scheme, stray) in (0..5).flat_map(|stray| [("rs:3+2", stray), ("aont-rs:3+2", stray)]) {
+        let world = World::new(scheme);
         world.fill(&identity(), &content(1)).await;
         let first = world.peek(&identity(), stray);
         world.fill(&identity(), &content(1)).await;
@@ -176,6 +177,51 @@ async fn mixed_sealings_of_the_same_content_are_sorted_out_and_repaired() {
             world.poke(&identity(), lost, None);
             assert_eq!(world.get(&identity()).await.unwrap().plaintext, content(1));
             world.poke(&identity(), lost, kept);
+        }
+    }
+}
+
+/// What several clouds hold together, and the right keys: below the threshold that opens nothing.
+#[tokio::test(start_paused = true)]
+async fn fewer_fragments_than_needed_open_to_nothing_with_the_right_keys() {
+    for scheme in ["rs:3+1", "aont-rs:3+1", "aont-rs:2+2", "caont-rs:3+1"] {
+        let world = World::new(scheme);
+        world.fill(&identity(), &content(1)).await;
+        let needed = world.placement.scheme().needed();
+        let kept: Vec<Bytes> =
+            (0..needed as u8 - 1).map(|fragment| world.peek(&identity(), fragment)).collect();
+        for fragment in needed as u8 - 1..world.placement.scheme().total() as u8 {
+            world.poke(&identity(), fragment, None);
+        }
+        let error = world.get(&identity()).await.unwrap_err();
+        assert!(matches!(error, LoadError::Unreadable { good, .. } if good == needed - 1), "{error}");
+        let bodies = kept.iter().flat_map(|fragment| fragment[disperse::HEADER_LEN..].to_vec());
+        let part = seal::SealedBlock::from_untrusted(bodies.collect::<Vec<_>>().into());
+        assert!(seal::open(&world.key, &identity(), part.clone()).is_err(), "{scheme}");
+        assert!(seal::open_convergent(world.key.content_key(), part).is_err(), "{scheme}");
+    }
+}
+
+/// K32: what is the same in the clouds, and what is not.
+#[tokio::test(start_paused = true)]
+async fn equal_content_makes_equal_bodies_under_unlinkable_names_and_checksums() {
+    let stored = async |scheme| {
+        let world = World::new(scheme);
+        let other = BlockIdentity { block: BlockIndex(9), version: Version(4), ..identity() };
+        world.fill(&identity(), &content(1)).await;
+        world.fill(&other, &content(1)).await;
+        let fragments = world.placement.fragments();
+        let pairs =
+            fragments.map(|fragment| (world.peek(&identity(), fragment), world.peek(&other, fragment)));
+        pairs.collect::<Vec<_>>()
+    };
+    for (one, other) in stored("caont-rs:3+1").await {
+        assert_eq!(one[disperse::HEADER_LEN..], other[disperse::HEADER_LEN..]);
+        assert_ne!(one[..disperse::HEADER_LEN], other[..disperse::HEADER_LEN]);
+    }
+    for scheme in ["replicas:2", "rs:3+1", "aont-rs:3+1"] {
+        for (one, other) in stored(scheme).await {
+            assert_ne!(one[disperse::HEADER_LEN..], other[disperse::HEADER_LEN..], "{scheme}");
         }
     }
 }
