@@ -187,6 +187,11 @@ impl Cache {
         self.inner.dirty.overlay(file, range).ranges().collect()
     }
 
+    /// Everything that is dirty: for each file its dirty ranges, ascending and disjoint.
+    pub fn all_dirty(&self) -> Vec<(FileKey, Vec<Range<u64>>)> {
+        self.inner.dirty.all()
+    }
+
     /// Dirty bytes of a scope.
     pub fn dirty_bytes(&self, scope: Scope) -> u64 {
         let dirty = &self.inner.dirty;

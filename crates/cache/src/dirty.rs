@@ -352,6 +352,26 @@ impl Dirty {
         self.ledger.oldest()
     }
 
+    /// All dirty ranges, by file; adjacent ones are one.
+    pub fn all(&self) -> Vec<(FileKey, Vec<Range<u64>>)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            for (file, dirty) in shard.read().iter() {
+                let mut ranges: Vec<Range<u64>> = Vec::new();
+                for Piece { range, .. } in dirty.pieces() {
+                    match ranges.last_mut() {
+                        Some(last) if last.end == range.start => last.end = range.end,
+                        _ => ranges.push(range),
+                    }
+                }
+                if !ranges.is_empty() {
+                    found.push((*file, ranges));
+                }
+            }
+        }
+        found
+    }
+
     /// The last record applied.
     pub fn newest(&self) -> Lsn {
         Lsn(self.newest.load(Ordering::Acquire))

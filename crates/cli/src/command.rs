@@ -1,5 +1,6 @@
 //! The commands. Each module holds one family: its arguments and what they do.
 
+mod backup;
 mod cache;
 mod clients;
 mod cloud;
@@ -7,6 +8,7 @@ mod config;
 mod inspect;
 mod meta;
 mod mount;
+mod restore;
 mod serve;
 mod storage;
 mod volume;
@@ -71,6 +73,10 @@ enum Command {
     /// Check, dump and load the metadata store
     #[command(subcommand, after_help = "Example: kurma meta check")]
     Meta(meta::MetaCommand),
+    /// Backups of the metadata in the clouds
+    #[command(subcommand, after_help = "Example: kurma backup list")]
+    Backup(backup::BackupCommand),
+    Restore(restore::Restore),
     /// The keys
     #[command(subcommand, after_help = "Example: kurma key show")]
     Key(inspect::KeyCommand),
@@ -108,6 +114,8 @@ impl Kurma {
             Command::Why(command) => command.run(&context),
             Command::TamperLog(command) => command.run(&context),
             Command::Meta(command) => command.run(&context),
+            Command::Backup(command) => command.run(&context),
+            Command::Restore(command) => command.run(&context),
             Command::Key(command) => command.run(&context),
             Command::Mount(command) => command.run(),
             Command::Ls(command) => command.run(&context),

@@ -26,6 +26,13 @@ mod tree_report;
 
 pub use self::sync::Sync;
 pub use self::tar::{Tar, Untar};
+/// A time in seconds since 1970, in the time zone of this machine.
+pub fn date_of(time: f64) -> String {
+    let seconds = time.floor();
+    let nanoseconds = ((time - seconds) * 1e9) as u32;
+    date::full(vector_client::Time { seconds: seconds as i64, nanoseconds })
+}
+
 pub use cat::Cat;
 pub use cp::Cp;
 pub use find::Find;

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use nfs4::{CloneArgs, NfsArgOp, StableHow};
 use nfs4_client::operations::put_handle;
-use support::{Client, Gateway, Random, Settings, files_below, named_fragments};
+use support::{Client, Gateway, Random, Settings, fragments_below, named_fragments};
 
 fn cloud(folder: &Path, name: &str) -> PathBuf {
     folder.join("clouds").join(name)
 }
 
 fn objects_in(cloud: &Path) -> usize {
-    files_below(cloud).iter().filter(|file| !file.to_string_lossy().contains("/.kurma-")).count()
+    fragments_below(cloud).len()
 }
 
 async fn clone(client: &Client, from: &str, to: &str) {

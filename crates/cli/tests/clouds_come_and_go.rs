@@ -11,7 +11,7 @@ use nfs4::bits::{compound_mode, share_access};
 use nfs4::{CompoundModeArgs, NfsArgOp, NfsResOp, OpenHow, Outcome, StateId};
 use nfs4_client::operations::{self as op, put_handle};
 use support::{
-    Client, Gateway, Mood, Random, S3StandIn, Settings, files_below, named_fragments, place_in_dir,
+    Client, Gateway, Mood, Random, S3StandIn, Settings, fragments_below, named_fragments, place_in_dir,
 };
 
 fn clouds(folder: &Path, name: &str) -> PathBuf {
@@ -44,7 +44,7 @@ fn state_of(gateway: &Gateway, cloud: &str) -> String {
 
 /// Fragments in a directory cloud.
 fn objects_in(cloud: &Path) -> usize {
-    files_below(cloud).iter().filter(|file| !file.to_string_lossy().contains("/.kurma-")).count()
+    fragments_below(cloud).len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -95,6 +95,11 @@ impl Connection {
         }
     }
 
+    /// The store with its wrappers.
+    pub fn as_cloud(&self) -> Arc<dyn Cloud> {
+        self.cloud.clone()
+    }
+
     /// The configured name.
     pub fn name(&self) -> &Arc<str> {
         &self.name

@@ -21,6 +21,7 @@
 // All of it is test code: a panic is its way to report.
 #![allow(clippy::unwrap_used)]
 
+mod backups;
 mod cache_image;
 mod image_disk;
 mod journal_image;
@@ -74,6 +75,7 @@ pub const TARGETS: &[Target] = &[
         max_len: 512,
         cases: 20000,
     },
+    Target { name: "backup", run: backups::any, seeds: backups::seeds, max_len: 1024, cases: 20000 },
     Target { name: "rpc", run: rpc::connection, seeds: rpc::seeds, max_len: 4096, cases: 5000 },
     Target {
         name: "server_request",

@@ -8,13 +8,15 @@
 //! | `POST /v1/volumes`, `POST /v1/volumes/NAME/set`, `.../delete` | make, change, delete |
 //! | `GET /v1/clouds`, `GET /v1/clouds/NAME`, `POST /v1/clouds/NAME/test` | clouds with health; a measured probe |
 //! | `POST /v1/clouds`, `POST /v1/clouds/NAME/drain` `{to}`, `.../remove` | add, empty, take away |
-//! | `POST /v1/flush` `{volume, timeout}` | what is left to do: `{dirty_bytes, repairs}` |
+//! | `POST /v1/flush` `{volume, timeout}` | what is left to do: `{dirty_bytes, repairs, backup}` |
 //! | `GET /v1/cache`, `POST /v1/cache/drop` | cache figures; forget clean data |
 //! | `POST /v1/cache/warm`, `.../pin`, `.../evict` `{path}` | bring files into the cache, keep them there, forget them |
 //! | `POST /v1/scrub` `{volume, sample}`, `POST /v1/repair`, `POST /v1/gc` | upkeep now, with its report |
 //! | `POST /v1/orphans` | objects in the clouds that nothing refers to: `{objects, orphans, bytes, names, unreachable}` |
 //! | `GET /v1/why?path=PATH` | where each block of a file is |
 //! | `GET /v1/tamper-log?since=SPAN&limit=N` | incidents, oldest first; no limit: the newest 1,024; 0: all |
+//! | `POST /v1/backup` | a metadata backup now, and how the backups are doing |
+//! | `GET /v1/backups` | the same without making one, and what each cloud has: `{status, clouds}` |
 //! | `POST /v1/meta/check` | findings |
 //! | `GET /v1/meta/dump` | all metadata, sealed: docs/formats.md |
 //! | `GET /v1/key` | identity of the key file |
@@ -29,6 +31,7 @@
 //! `application/x-ndjson` gets the answer to a long request as lines: `{"progress": {unit, done, total}}` several times, then
 //! `{"result": ANSWER}` or `{"error": TEXT, "status": STATUS}`.
 
+mod backups;
 mod cached;
 mod clients;
 mod clouds;
@@ -111,6 +114,8 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/cache/evict", post(cached::evict))
         .route("/v1/why", get(state::why))
         .route("/v1/tamper-log", get(state::tamper_log))
+        .route("/v1/backup", post(backups::make))
+        .route("/v1/backups", get(backups::list))
         .route("/v1/meta/check", post(state::check))
         .route("/v1/meta/dump", get(metadata::dump))
         .route("/v1/key", get(state::key))

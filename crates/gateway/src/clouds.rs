@@ -380,6 +380,17 @@ async fn twins(environment: &Environment, one: &Connection, others: &[Connection
     Ok(twins)
 }
 
+/// Connects a cloud that the gateway of this key has used before.
+pub(crate) async fn connect_known(
+    environment: &Environment,
+    cloud: &CloudConfig,
+    key: &KeyFile,
+) -> Result<Connection, String> {
+    let marker = Markers(key.shared_secret("cloud markers")).of(&cloud.name, true);
+    let connected = connect(environment, cloud, marker).await.map_err(|cause| cause.to_string())?;
+    Ok(connected.0)
+}
+
 /// Connects one cloud; also what is wrong with a known cloud that cannot be used until somebody does something.
 async fn connect(
     environment: &Environment,

@@ -3,6 +3,7 @@
 //! Unknown keys, wrong types and values out of range are errors that name file, line and key. Every value has a
 //! default except the clouds and volumes themselves. Relative paths are relative to the folder of the file.
 
+mod backup;
 mod error;
 mod export;
 mod log;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use backup::BackupConfig;
 pub use error::ConfigError;
 pub use export::{ExportConfig, Squash};
 pub use log::{LogConfig, LogFormat};
@@ -45,6 +47,8 @@ pub struct Config {
     pub meta: MetaConfig,
     /// Work behind the scenes.
     pub upkeep: UpkeepConfig,
+    /// Backups of the metadata in the clouds.
+    pub backup: BackupConfig,
     /// What is told on standard error.
     pub log: LogConfig,
     /// Untrusted stores.
@@ -385,6 +389,7 @@ impl Config {
                 return wrong(key, format!("{size} is too small: at least {least}MiB"));
             }
         }
+        self.backup.check().or_else(|(key, why)| wrong(&format!("backup.{key}"), why))?;
         self.log.check().or_else(|why| wrong("log.level", why))?;
         let is_name = |name: &str| {
             !name.is_empty()

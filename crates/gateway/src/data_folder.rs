@@ -79,7 +79,7 @@ pub fn prepare_data_folder(folder: &Path) -> Result<(), StartError> {
     write_durably(&config, FIRST_CONFIG.as_bytes()).map_err(|cause| cannot(&config, &cause))
 }
 
-fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -292,6 +292,11 @@ impl Node {
         let old = self.clouds.get(&from).map(|(_, old)| old);
         let numbers = self.clouds.numbers_in(&from);
         self.blocks.writes_ended().await;
+        // Backups that look for fragments in the old cloud only must not be the newest when those are deleted there.
+        while self.config.backup.is_on() && !self.back_up().await.complete {
+            drain.update(|state| state.problem = Some("the metadata cannot be backed up at present".into()));
+            self.environment.clock.sleep(PAUSE).await;
+        }
         let mut clean_since = None;
         let mut apart = false;
         loop {
@@ -332,6 +337,7 @@ impl Node {
                 });
             });
             if let Some(since) = clean_since {
+                self.back_up().await;
                 let left_behind = self.left_behind(old.as_ref()).await;
                 let waited = now.saturating_sub(since);
                 let patience = self.config.upkeep.gc_delay.as_duration() + GRACE;

@@ -244,23 +244,38 @@ pub async fn load_dump(config: &Config, dump: &Path) -> Result<LoadReport, Start
     Ok(report)
 }
 
-/// Puts rows durably, as few at a time as fit a record of `max_record` bytes well; returns how many they are.
+/// Puts rows durably; returns how many they are.
 async fn put(store: &dyn MetaStore, rows: Rows, max_record: u64) -> Result<u64, meta::MetaError> {
     let count = rows.len() as u64;
+    let rows = rows.into_iter().map(|(key, value)| (key, Some(value)));
+    put_writes(store, rows.collect(), max_record).await?;
+    Ok(count)
+}
+
+/// Puts rows, and takes away those without a value, durably, as few at a time as fit a record of `max_record` bytes well.
+pub(crate) async fn put_writes(
+    store: &dyn MetaStore,
+    rows: Vec<(Bytes, Option<Bytes>)>,
+    max_record: u64,
+) -> Result<(), meta::MetaError> {
+    let length = |value: &Option<Bytes>| value.as_ref().map_or(0, Bytes::len);
     let mut rows = rows.into_iter().peekable();
     while rows.peek().is_some() {
         let mut transaction = store.begin(Mode::Optimistic).await?;
         let mut bytes = 0;
         // A row that takes more than half of a record gets one of its own.
-        let space = |(key, value): &(Bytes, Bytes)| (ROW_HEAD + key.len() + value.len()) as u64;
+        let space = |(key, value): &(Bytes, Option<Bytes>)| (ROW_HEAD + key.len() + length(value)) as u64;
         while let Some((key, value)) = rows.next_if(|row| bytes == 0 || bytes + space(row) <= max_record / 2)
         {
-            bytes += (ROW_HEAD + key.len() + value.len()) as u64;
-            transaction.put(key, value);
+            bytes += (ROW_HEAD + key.len() + length(&value)) as u64;
+            match value {
+                Some(value) => transaction.put(key, value),
+                None => transaction.delete(key),
+            }
         }
         transaction.commit(Priority::Client).await?.durable().await?;
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Verifies every invariant of what was loaded.

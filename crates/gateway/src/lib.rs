@@ -10,6 +10,7 @@
 #![deny(missing_docs)]
 
 mod admin;
+mod backups;
 mod clean_stop;
 mod clouds;
 pub mod config;
@@ -27,7 +28,9 @@ mod orphans;
 mod owner;
 mod paths;
 mod pins;
+mod recovery_file;
 mod reload;
+mod restore;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code
 mod test_node;
@@ -37,4 +40,6 @@ pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder}
 pub use dump::{LoadReport, load_dump};
 pub use error::StartError;
 pub use gateway::{Gateway, Left};
+pub use recovery_file::export_recovery;
 pub use reload::{Pending, Reloaded};
+pub use restore::{CloudState, LostData, RestoreOptions, Restored, restore};

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
+use crate::backups::{Backups, CHANGES};
 use crate::clouds::Clouds;
 use crate::config::{NfsConfig, OwnerNames, VolumeConfig};
 use crate::config_file::ConfigFile;
@@ -64,6 +65,7 @@ pub(crate) struct Node {
     /// Held by whoever adds, drains or removes a cloud.
     pub changing_clouds: tokio::sync::Mutex<()>,
     pub drains: Drains,
+    pub backups: Backups,
     pub file: ConfigFile,
     /// Work that nobody waits for ends.
     pub stop: CancellationToken,
@@ -109,10 +111,11 @@ impl Node {
             JournalConfig { first: clean_stop::first_record(&folder, has_journal)?, ..journal_config },
         )
         .map_err(StartError::configuration)?;
+        let changes = if config.backup.is_on() { CHANGES } else { 0 };
         let store = LocalStore::open(
             environment.clone(),
             &folder.join("meta"),
-            LocalConfig { cache: META_MEMORY as usize, ..LocalConfig::default() },
+            LocalConfig { cache: META_MEMORY as usize, changes, ..LocalConfig::default() },
             journal.clone(),
             recovery,
             Arc::new(cache.clone()),
@@ -176,6 +179,12 @@ impl Node {
         server.replace_security(nfs_security.offer());
         server.replace_names(name_mapping(&config.nfs, &environment));
         let started = environment.clock.monotonic();
+        let backups = Backups::new(&key, started);
+        if config.backup.is_on() {
+            // What the newest safe backup refers to stays: a row of the garbage that is in it is no part of what it restores.
+            let store = store.clone();
+            volumes.hold_garbage(move |row| !store.has_changed(row));
+        }
         let file = ConfigFile::of(&config);
         let node = Node {
             live: watch::Sender::new(Arc::new(config.clone())),
@@ -197,6 +206,7 @@ impl Node {
             clouds: Arc::new(clouds),
             changing_clouds: tokio::sync::Mutex::default(),
             drains: Drains::default(),
+            backups,
             file,
             stop: CancellationToken::new(),
             served: RwLock::default(),
@@ -376,6 +386,17 @@ impl Node {
                     left.repairs += flushed.left_repairs;
                 }
                 Err(error) => tracing::warn!(%error, "stopping the upkeep of a volume"),
+            }
+        }
+        let last_backup = async {
+            if let Some(problem) = self.back_up().await.problem {
+                tracing::warn!(problem, "the last changes are in no backup; the next start takes them");
+            }
+        };
+        tokio::select! {
+            () = last_backup => {}
+            () = self.environment.clock.sleep(limit) => {
+                tracing::warn!("the last backup was not done in time; the next start takes it");
             }
         }
         self.incidents.flush().await;

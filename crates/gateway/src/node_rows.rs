@@ -6,6 +6,7 @@
 //! | `0xF0 0x02` owner id of an NFS client | empty: it may reclaim after a restart |
 //! | `0xF0 0x03` number of a cloud 2 | where its fragments are: format 1, length 1 and name of the cloud they are moving out of, name of the cloud they are in or moving to |
 //! | `0xF0 0x04` | empty: the store is being loaded from a dump |
+//! | `0xF0 0x06` | what a writer of backups has to know after a restart (crate `backup`) |
 //! | `0xF0 0x05` volume 16, object 18 | empty: this file is kept in the cache |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ const CLIENT: u8 = 0x02;
 const PLACE: u8 = 0x03;
 const LOADING: u8 = 0x04;
 const PIN: u8 = 0x05;
+const BACKUPS: u8 = 0x06;
 /// Rows read at once.
 const PAGE: usize = 1024;
 
@@ -166,7 +168,17 @@ pub(crate) async fn is_loading(store: &dyn MetaStore) -> Result<bool, MetaError>
 
 /// Whether a row of a dump is of this process alone: an NFS client that may reclaim, or a mark.
 pub(crate) fn is_passing(key: &[u8]) -> bool {
-    matches!(key, [TABLE, CLIENT | LOADING, ..])
+    matches!(key, [TABLE, CLIENT | LOADING | BACKUPS, ..])
+}
+
+/// What the writer of backups has noted.
+pub(crate) async fn backup_state(store: &dyn MetaStore) -> Result<Option<Bytes>, MetaError> {
+    Ok(names(store, BACKUPS).await?.into_iter().next().map(|(_, value)| value))
+}
+
+/// Notes it.
+pub(crate) async fn set_backup_state(store: &dyn MetaStore, state: Bytes) -> Result<(), MetaError> {
+    change(store, vec![(KeyBuilder::new(TABLE).tag(BACKUPS).build(), Some(state))]).await
 }
 
 fn pin_key(file: FileId) -> Bytes {

@@ -1,6 +1,6 @@
 //! Objects in the clouds that no metadata refers to: what a restored dump does not know, or another gateway's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cloud::{Connection, ErrorKind, MAX_LIST, ObjectName};
 use futures::stream::{StreamExt, iter};
@@ -67,11 +67,13 @@ impl Node {
         let clouds: Vec<Connection> = self.clouds.connections();
         let mut found = OrphansFound::default();
         let mut parts = vec![String::new()];
+        let backups: HashSet<ObjectName> = self.backup_names().await.into_iter().collect();
         while let Some(prefix) = parts.pop() {
             let Some(mut listed) = list(&clouds, &prefix, at_once, &mut found.unreachable).await else {
                 parts.extend(LETTERS.chars().map(|letter| format!("{prefix}{letter}")));
                 continue;
             };
+            listed.retain(|(_, name), _| !backups.contains(name));
             found.objects += listed.len() as u64;
             for volume in self.volumes.list().into_iter().chain(self.volumes.doomed()) {
                 let known = self.forget_known(&volume, &clouds, &prefix, &mut listed).await;

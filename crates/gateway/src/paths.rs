@@ -8,8 +8,9 @@ use environment::Clock;
 use file_system::{Caller, FileId, FileKind, FileSystem, FsError, Mode};
 use nfs4_server::ClientId;
 use parking_lot::Mutex;
+use volume::Volume;
 
-use crate::node::{Node, Served};
+use crate::node::Node;
 
 /// Directory entries that are looked at for one answer.
 const ENTRIES: usize = 65_536;
@@ -99,22 +100,23 @@ impl Node {
         for served in self.served() {
             let volume = FileSystem::volume(&*served.volume);
             if wanted.iter().any(|file| file.volume == volume) {
-                look_through(&served, &mut wanted, &mut found, &mut left).await;
+                look_through(&served.volume, &mut wanted, &mut found, &mut left).await;
             }
         }
         found
     }
 }
 
-async fn look_through(
-    served: &Served,
+/// Looks for these files from the top of a volume, at `left` names at most.
+pub(crate) async fn look_through(
+    volume: &Volume,
     wanted: &mut BTreeSet<FileId>,
     found: &mut BTreeMap<FileId, String>,
     left: &mut usize,
 ) {
-    let volume = FileSystem::volume(&*served.volume);
-    let top = format!("/{}", served.volume.name());
-    let Ok(transaction) = served.volume.begin(&Caller::root(), Mode::Optimistic).await else { return };
+    let (served, volume) = (volume, FileSystem::volume(volume));
+    let top = format!("/{}", served.name());
+    let Ok(transaction) = served.begin(&Caller::root(), Mode::Optimistic).await else { return };
     let mut folders = VecDeque::from([(transaction.root(), top)]);
     drop(transaction);
     while let Some((folder, path)) = folders.pop_front() {
@@ -144,10 +146,10 @@ async fn look_through(
     }
 }
 
-async fn page(served: &Served, folder: FileId, cookie: u64) -> Result<file_system::DirectoryPage, FsError> {
+async fn page(volume: &Volume, folder: FileId, cookie: u64) -> Result<file_system::DirectoryPage, FsError> {
     let mut tries = 0;
     loop {
-        let mut transaction = served.volume.begin(&Caller::root(), Mode::Optimistic).await?;
+        let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await?;
         tries += 1;
         match transaction.read_directory(folder, cookie, PAGE).await {
             Err(FsError::Conflict) if tries < TRIES => {}

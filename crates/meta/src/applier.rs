@@ -175,7 +175,9 @@ impl Applier {
         let mut bytes = 0;
         {
             let mut queue = self.shared.queue.lock();
-            while bytes < APPLY_BYTES && queue.waiting.front().is_some_and(|pending| pending.lsn <= durable) {
+            let hold = self.shared.hold.lock().filter(|_| !self.shared.is_stopped());
+            let last = hold.map_or(durable, |hold| hold.min(durable));
+            while bytes < APPLY_BYTES && queue.waiting.front().is_some_and(|pending| pending.lsn <= last) {
                 let Some(pending) = queue.waiting.pop_front() else { break };
                 bytes += pending.bytes;
                 taken.push(pending);
@@ -187,6 +189,7 @@ impl Applier {
         self.blocking(move || {
             let writes = || taken.iter().flat_map(|pending| &pending.writes);
             shared.engine.apply(&mut writes(), last, false)?;
+            shared.changes.note(writes());
             shared.overlay.applied(shared.engine.view()?, last, writes());
             Ok(())
         })

@@ -57,6 +57,7 @@
 
 mod applier;
 mod batch;
+mod changes;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod engine;
@@ -76,7 +77,7 @@ mod versions;
 pub use error::MetaError;
 pub use journal::{Attachment, Lsn, PayloadRef, Priority};
 pub use key::{KeyBuilder, KeyReader, MAX_KEY, prefix_end};
-pub use local::{LocalConfig, LocalStore, Status};
+pub use local::{Instant, LocalConfig, LocalStore, Status};
 pub use observer::{CommitObserver, HeldPayload, NoObserver, PublishedAttachment, ReplayedAttachment};
 pub use snapshot::copy_rows;
 pub use store::{Committed, MetaStore, Mode, Scan, Snapshot, Transaction};

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use environment::Environment;
 use journal::{Journal, Lsn, Priority, Recovery};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 
 use crate::applier::{Applier, ApplyQueue};
+use crate::changes::Changes;
 use crate::engine::{Engine, Write};
 use crate::overlay::Overlay;
 use crate::redb_engine::RedbEngine;
@@ -39,6 +41,8 @@ pub struct LocalConfig {
     /// Run the engine on the calling task instead of the pool of blocking threads: for a deterministic simulated
     /// process.
     pub inline: bool,
+    /// Memory for the keys that [`Instant::changed`] tells, in bytes; without any it never knows.
+    pub changes: usize,
     /// Wait when the disk is full, and say so, instead of ending with an error. Not with `inline`.
     pub waits_for_room: bool,
 }
@@ -54,6 +58,7 @@ impl Default for LocalConfig {
             max_writes: 1 << 16,
             max_reads: 1 << 20,
             inline: false,
+            changes: 0,
             waits_for_room: true,
         }
     }
@@ -109,6 +114,11 @@ pub(crate) struct Shared {
     upkeep_turn: Arc<tokio::sync::Mutex<()>>,
     /// The commit lock, and what waits to be applied.
     pub queue: Mutex<ApplyQueue>,
+    /// Nothing beyond this is applied for the moment: somebody wants to see the engine as it is then. Set and read under
+    /// the lock of `queue`.
+    pub hold: Mutex<Option<Lsn>>,
+    instant_turn: tokio::sync::Mutex<()>,
+    pub changes: Changes,
     /// Work for the applier.
     pub work: Notify,
     /// The applier has made room.
@@ -197,6 +207,7 @@ impl LocalStore {
         let overlay = Overlay::new(engine.view()?, last);
         let seed = environment.entropy.next_u64();
         let now = environment.clock.monotonic();
+        let changes = Changes::new(config.changes);
         let shared = Arc::new(Shared {
             config,
             environment,
@@ -209,6 +220,9 @@ impl LocalStore {
             client_turn: Arc::default(),
             upkeep_turn: Arc::default(),
             queue: Mutex::default(),
+            hold: Mutex::default(),
+            instant_turn: tokio::sync::Mutex::default(),
+            changes,
             work: Notify::new(),
             room: Notify::new(),
             conflicts: AtomicU64::new(0),
@@ -253,6 +267,60 @@ impl LocalStore {
         self.handle.shared.overlay.read().published
     }
 
+    /// All rows as they are now, durable. `look` is called at that very instant, while nobody can commit: what it sees
+    /// of the attachments' books is what belongs to these rows. It must not call the store, and be quick.
+    pub async fn instant(&self, look: &mut (dyn FnMut(Lsn) + Send)) -> Result<Instant, MetaError> {
+        let shared = &self.handle.shared;
+        let _alone = shared.instant_turn.lock().await;
+        let target = {
+            let queue = shared.queue.lock();
+            queue.check()?;
+            let published = shared.overlay.read().published;
+            look(published);
+            *shared.hold.lock() = Some(published);
+            published
+        };
+        let _held = Held(shared);
+        shared.journal.durable(target).await?;
+        shared.work.notify_one();
+        loop {
+            let moved = shared.room.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            {
+                let layers = shared.overlay.read();
+                if layers.viewed == target {
+                    let snapshot = LocalSnapshot { view: layers.view.clone(), lsn: target };
+                    // Nothing more is applied before the hold ends, so it belongs to the snapshot.
+                    return Ok(Instant { snapshot: Box::new(snapshot), changed: shared.changes.take() });
+                }
+                if layers.viewed > target {
+                    return Err(MetaError::Closed); // a stop does not wait
+                }
+            }
+            shared.queue.lock().check()?;
+            moved.await;
+        }
+    }
+
+    /// What the last [`LocalStore::instant`] told is stored somewhere: it is not told again.
+    pub fn stored(&self) {
+        self.handle.shared.changes.stored();
+    }
+
+    /// What is stored is safe: it was [changed](LocalStore::has_changed) long ago.
+    pub fn saved(&self) {
+        self.handle.shared.changes.saved();
+    }
+
+    /// Whether a row may have changed since the last instant that is [safe](LocalStore::saved). Whoever sees a row in a
+    /// transaction and is told that it has not, knows that it was there at that instant.
+    pub fn has_changed(&self, key: &[u8]) -> bool {
+        // In this order: a write is noted before it leaves the overlay.
+        let waits = self.handle.shared.overlay.read().get(key).is_some();
+        waits || self.handle.shared.changes.has(key)
+    }
+
     /// The last transaction that the engine has.
     pub fn applied(&self) -> Lsn {
         self.handle.shared.engine.applied()
@@ -275,6 +343,25 @@ impl LocalStore {
             }
             ended.await;
         }
+    }
+}
+
+/// All rows at one instant.
+pub struct Instant {
+    /// The rows.
+    pub snapshot: Box<dyn Snapshot>,
+    /// The keys that have changed since the last instant that is [stored](LocalStore::stored), ascending; `None` when nobody
+    /// knows: at first, and when they are too many.
+    pub changed: Option<Vec<Bytes>>,
+}
+
+/// Lets the applier go on when it is dropped.
+struct Held<'a>(&'a Shared);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.0.hold.lock() = None;
+        self.0.work.notify_one();
     }
 }
 

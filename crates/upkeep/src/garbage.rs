@@ -30,6 +30,8 @@ pub struct GarbageReport {
     pub rows: u64,
     /// Rows left for later, because some cloud did not delete its fragments.
     pub postponed: u64,
+    /// Rows left because something that might be restored refers to their versions.
+    pub held: u64,
 }
 
 impl<V: MaintainedVolume + ?Sized> GarbageCollector<V> {
@@ -79,7 +81,9 @@ impl<V: MaintainedVolume + ?Sized> GarbageCollector<V> {
             failpoint!("gc.before-delete");
             let mut done = Vec::new();
             for row in rows {
-                if self.delete(&row).await {
+                if !self.volume.may_delete(&row.row) {
+                    report.held += 1;
+                } else if self.delete(&row).await {
                     report.versions += row.versions.len() as u64;
                     done.push(row.row);
                 } else {

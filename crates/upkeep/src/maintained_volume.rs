@@ -184,6 +184,11 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<GarbageRow>, VolumeFailure>;
 
+    /// Whether the fragments of this row may be deleted by now: nothing that might be restored refers to them.
+    fn may_delete(&self, _row: &Bytes) -> bool {
+        true
+    }
+
     /// The fragments of these rows are deleted.
     async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure>;
 

@@ -57,6 +57,11 @@ pub(crate) fn attempts_of_all() -> KeyRange {
     KeyBuilder::new(ATTEMPTS).prefix_range()
 }
 
+/// Whether a row notes attempts to store blocks.
+pub fn is_attempt(key: &[u8]) -> bool {
+    key.first() == Some(&ATTEMPTS)
+}
+
 /// Slot of a volume's row.
 pub(crate) fn slot_of_volume(key: &[u8]) -> Option<u32> {
     let mut reader = KeyReader::new(key);

@@ -120,6 +120,7 @@ mod repair;
 mod row;
 mod shares;
 mod stored_blocks;
+mod stored_end;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -133,8 +134,10 @@ mod write_back;
 
 pub use check::Finding;
 pub use error::VolumeError;
+pub use keys::is_attempt;
 pub use loaded::after_load;
 pub use row::{BadRow, Policy, Tier};
+pub use stored_end::StoredEnd;
 pub use volume::Volume;
 pub use volumes::{NewVolume, Volumes, VolumesOptions};
 pub use warm::Warmed;

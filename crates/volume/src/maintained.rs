@@ -42,6 +42,10 @@ impl MaintainedVolume for Volume {
         Ok(Volume::garbage(self, until, after, limit).await?)
     }
 
+    fn may_delete(&self, row: &Bytes) -> bool {
+        self.inner.node.may_delete.get().is_none_or(|may_delete| may_delete(row))
+    }
+
     async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure> {
         Ok(Volume::garbage_collected(self, rows).await?)
     }

@@ -1,5 +1,5 @@
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use blocks::{BlockStore, SealId};
@@ -62,6 +62,8 @@ pub(crate) struct Node {
     pub seal: SealId,
     pub gc_delay: Duration,
     pub capacity: u64,
+    /// Tells of a row of the garbage whether its fragments may be deleted.
+    pub may_delete: OnceLock<Box<dyn Fn(&[u8]) -> bool + Send + Sync>>,
     pub write_verifier: [u8; 8],
     pub ids: ObjectIds,
 }

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use blocks::{BlockStore, SealId};
@@ -102,6 +102,7 @@ impl Volumes {
             seal,
             gc_delay,
             capacity,
+            may_delete: OnceLock::new(),
             write_verifier,
             ids: ObjectIds::default(),
         };
@@ -128,6 +129,12 @@ impl Volumes {
         }
         let (open, doomed, changing) = (RwLock::new(open), Mutex::new(doomed), Default::default());
         Ok(Volumes { node, open, doomed, changing })
+    }
+
+    /// Has garbage wait for more than its time: `may_delete` is asked with the key of each row. Once.
+    pub fn hold_garbage(&self, may_delete: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
+        let set = self.node.may_delete.set(Box::new(may_delete));
+        debug_assert!(set.is_ok(), "somebody else holds it already");
     }
 
     /// All volumes, by name.

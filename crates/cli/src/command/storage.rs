@@ -23,9 +23,15 @@ impl Flush {
         let left = client.watch("/v1/flush", body, "flushing")?;
         let number = |key: &str| left.get(key).and_then(Value::as_u64).unwrap_or(0);
         let (dirty, repairs) = (number("dirty_bytes"), number("repairs"));
+        let backup = &left["backup"];
+        let is_safe = backup["on"] != json!(true) || backup["complete"] == json!(true);
         context.show(&left, |_| {
             if dirty == 0 && repairs == 0 {
                 say("nothing is dirty, nothing needs repair");
+                if !is_safe {
+                    hint("the metadata backup is not complete: a loss of this machine would lose what was written last");
+                    super::backup::problem(backup);
+                }
             } else {
                 hint(format_args!(
                     "left after {}: {} dirty, {repairs} repairs",
@@ -34,7 +40,7 @@ impl Flush {
                 ));
             }
         });
-        Ok(if dirty == 0 && repairs == 0 { Outcome::Done } else { Outcome::Degraded })
+        Ok(if dirty == 0 && repairs == 0 && is_safe { Outcome::Done } else { Outcome::Degraded })
     }
 }
 

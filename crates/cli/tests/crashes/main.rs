@@ -21,7 +21,7 @@ use environment::failpoint::POINTS;
 use futures::future::join_all;
 
 use plan::{Plan, plans};
-use support::{Client, Gateway, Random, Settings, files_below};
+use support::{Client, Gateway, Random, Settings, files_below, fragments_below};
 use worker::{Observed, SHARED, Worker, observe};
 
 const CLIENTS: usize = 4;
@@ -206,8 +206,7 @@ impl<'a> Run<'a> {
         }
         // Always the same cloud: two would be more than the policy tolerates. And what came last: the load may have
         // replaced the rest, and nobody repairs what is not current.
-        let mut cloud = files_below(&self.folder.join("clouds/b"));
-        cloud.retain(|fragment| !fragment.to_string_lossy().contains(".kurma"));
+        let mut cloud = fragments_below(&self.folder.join("clouds/b"));
         cloud.sort_by_key(|fragment| fragment.metadata().and_then(|data| data.modified()).ok());
         for fragment in cloud.iter().rev().take(LOST) {
             let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
@@ -255,8 +254,7 @@ impl<'a> Run<'a> {
             let collected = self.gateway.json(&["gc"], &[0]);
             let scrubbed = self.gateway.json(&["scrub"], &[0]);
             let found = self.gateway.json(&["scrub", "--orphans"], &[0]);
-            let mut there = files_below(&self.folder.join("clouds"));
-            there.retain(|file| !file.to_string_lossy().contains(".kurma"));
+            let there = fragments_below(&self.folder.join("clouds"));
             let good = number(&scrubbed, "good");
             if (there.len() as u64, number(&found, "objects")) == (good, good) {
                 println!("{good} fragments in the clouds, all of them of files");

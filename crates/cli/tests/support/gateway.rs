@@ -1,6 +1,7 @@
 //! A real gateway process under test: started, killed, restarted, asked through the `kurma` command.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -263,6 +264,18 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files.sort();
+    files
+}
+
+/// Every fragment in a directory cloud, sorted: not what the cloud itself is marked with, nor backups of the metadata.
+pub fn fragments_below(cloud: &Path) -> Vec<PathBuf> {
+    let first = |file: &Path| {
+        let mut byte = [0];
+        // Gone meanwhile: no fragment.
+        File::open(file).and_then(|mut file| file.read_exact(&mut byte)).map_or(0, |()| byte[0])
+    };
+    let mut files = files_below(cloud);
+    files.retain(|file| !file.to_string_lossy().contains("/.kurma-") && first(file) == 0xF1);
     files
 }
 

@@ -134,6 +134,14 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     {
         text.sample("cache_reads_total", &[("from", from)], count as f64);
     }
+    let backup = node.backup_status();
+    let help = "Seconds since everything that was in the clouds was known to be in a backup.";
+    text.gauge("backup_age_seconds", help, node.backup_age().as_secs());
+    text.gauge("backup_bytes", "Bytes of the present backup in one cloud.", backup.bytes);
+    text.gauge("backup_objects", "Objects of the present backup in one cloud.", backup.objects as u64);
+    text.gauge("backup_clouds", "Clouds that have the newest backup.", backup.has.len() as u64);
+    text.counter("backups_total", "Backups made.", backup.made);
+    text.counter("backup_failures_total", "Backups that failed.", backup.failed);
     text.nfs(&nfs);
     text.family("cloud_requests_total", "counter", "Requests to clouds.");
     for connection in node.clouds.connections() {

@@ -65,7 +65,9 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     if node.store.status().disk_full {
         attention.push("the disk has no room for the metadata: free some, or changes wait".into());
     }
+    attention.extend(node.backup_attention());
     Ok(Json(json!({
+        "backup": node.backup_status(),
         "version": env!("CARGO_PKG_VERSION"),
         "volumes": volumes::all(&node),
         "clouds": clouds,

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::progress::{Meter, sampled, streamed, wants_lines};
 use super::{Answer, Refusal};
+use crate::backups::BackupStatus;
 use crate::config::Span;
 use crate::node::{Node, Served};
 use crate::orphans::AT_ONCE;
@@ -60,7 +61,10 @@ pub(super) async fn flush(
             std::future::ready(())
         }
     };
+    let clock = node.environment.clock.clone();
+    let (flushed, asked) = (node.clone(), clock.clone());
     let work = async move {
+        let (node, clock) = (flushed, asked);
         let limit = request.timeout.as_duration();
         let flushes = volumes.iter().map(|served| served.upkeep.flush(limit));
         let (mut dirty, mut repairs) = (0, 0);
@@ -69,9 +73,13 @@ pub(super) async fn flush(
             dirty += flushed.left_dirty_bytes;
             repairs += flushed.left_repairs;
         }
-        Ok(Json(json!({ "dirty_bytes": dirty, "repairs": repairs })))
+        // What is in the clouds is safe only when a backup of the metadata tells where.
+        let backup = tokio::select! {
+            status = node.back_up() => status,
+            () = clock.sleep(limit) => BackupStatus { complete: false, ..node.backup_status() },
+        };
+        Ok(Json(json!({ "dirty_bytes": dirty, "repairs": repairs, "backup": backup })))
     };
-    let clock = node.environment.clock.clone();
     streamed(&headers, meter, clock.clone(), sampled(work, sample, clock)).await
 }
 
@@ -105,6 +113,7 @@ pub(super) async fn scrub(
             }
             counted.expect(total * percent / 100);
         }
+        node.verify_backup().await;
         let (mut blocks, mut good, mut missing, mut bad, mut unreachable) = (0, 0, 0, 0, 0);
         for served in &volumes {
             let report = served.upkeep.scrubber.once(request.sample, 0).await.map_err(Refusal::failed)?;
@@ -172,11 +181,14 @@ async fn queued(node: &Node) -> u64 {
 
 /// Deletes garbage that is due.
 pub(super) async fn collect(State(node): State<Arc<Node>>) -> Answer {
-    let (mut versions, mut postponed) = (0, 0);
+    // Fragments that the newest backup refers to are not deleted before there is a newer one.
+    node.back_up().await;
+    let (mut versions, mut postponed, mut held) = (0, 0, 0);
     for served in node.served() {
         let report = served.upkeep.garbage.once().await.map_err(Refusal::failed)?;
         versions += report.versions;
         postponed += report.postponed;
+        held += report.held;
     }
-    Ok(Json(json!({ "versions": versions, "postponed": postponed })))
+    Ok(Json(json!({ "versions": versions, "postponed": postponed, "held_for_backup": held })))
 }

@@ -1,0 +1,16 @@
+/// What went wrong with a backup.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// No cloud took it; what was tried last said why. Try again later.
+    #[error("no cloud has taken the backup: {0}")]
+    NoCloud(String),
+    /// What is to be backed up cannot be read, or notes cannot be kept.
+    #[error("{0}")]
+    Source(String),
+    /// Bytes that are not what they should be. Another cloud may have them right.
+    #[error("damaged: {0}")]
+    Damaged(&'static str),
+    /// Made by a newer version. Use that.
+    #[error("format {0} is newer than this version of Kurma")]
+    Newer(u8),
+}

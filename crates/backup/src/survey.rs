@@ -1,0 +1,265 @@
+//! What the clouds have, which of it is the newest, and how to get it back.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use cloud::{CloudError, ErrorKind};
+use futures::future::join_all;
+
+use crate::{BackupError, BackupKeys, Head, Mark, Parent, Place};
+
+/// So many numbers of branches may be missing between others: restored gateways that never made a backup leave none.
+const GAP: u32 = 4;
+/// Objects fetched at the same time.
+const PARALLEL: usize = 8;
+
+/// What a cloud gave for the head of one branch.
+enum Given {
+    Head(Box<Head>),
+    Nothing,
+    Failed(String),
+    Bad(String),
+}
+
+/// The heads of all clouds.
+#[derive(Default)]
+pub struct Survey {
+    seen: Vec<Seen>,
+}
+
+struct Seen {
+    place: String,
+    heads: Vec<Head>,
+    failed: Option<String>,
+    bad: Vec<String>,
+}
+
+/// What a cloud is against the backup that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has that backup.
+    Current,
+    /// It has an older one of the same chain.
+    Behind(Mark),
+    /// It has one that the chosen chain does not contain: number of its branch, and its newest state.
+    Forked(u32, Mark),
+    /// It has none.
+    Empty,
+    /// What it has cannot be used.
+    Bad(String),
+    /// It did not answer: it may have a newer one.
+    Unreachable(String),
+}
+
+/// What was wrong with an object of a chain in one cloud.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The cloud.
+    pub place: String,
+    /// Which object of the chain, from 0.
+    pub object: usize,
+    /// What.
+    pub wrong: String,
+}
+
+/// The objects of a chain, on their way back.
+pub struct Fetch<'a> {
+    keys: &'a BackupKeys,
+    head: &'a Head,
+    places: &'a [Place],
+    ready: VecDeque<Bytes>,
+    asked: usize,
+    taken: usize,
+    ended: bool,
+    /// What was not right on the way.
+    pub findings: Vec<Finding>,
+}
+
+impl<'a> Fetch<'a> {
+    /// Of `head`, from the first of `places` that has each object right.
+    pub fn of(keys: &'a BackupKeys, head: &'a Head, places: &'a [Place]) -> Fetch<'a> {
+        let (ready, findings) = (VecDeque::new(), Vec::new());
+        Fetch { keys, head, places, ready, asked: 0, taken: 0, ended: false, findings }
+    }
+
+    /// The content of the next object, proved. `None` at the end, which is the first object that no cloud has right: what came before
+    /// makes the state of [`Fetch::mark`].
+    ///
+    /// # Errors
+    /// It is proved, and cannot be read: that is a newer version's.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, BackupError> {
+        if self.ready.is_empty() && !self.ended {
+            let end = self.head.objects.len().min(self.asked + PARALLEL);
+            let asked = (self.asked..end).map(|at| found(self.keys, self.head, at, self.places));
+            for (sealed, findings) in join_all(asked).await {
+                self.findings.extend(findings);
+                match sealed {
+                    Some(sealed) if !self.ended => self.ready.push_back(sealed),
+                    _ => self.ended = true,
+                }
+            }
+            self.asked = end;
+        }
+        let Some(sealed) = self.ready.pop_front() else { return Ok(None) };
+        let entry = &self.head.objects[self.taken];
+        self.taken += 1;
+        self.keys.open_object(&self.head.id, entry, sealed).map(Some)
+    }
+
+    /// The newest state that the objects make which have been brought so far.
+    pub fn mark(&self) -> Option<Mark> {
+        self.head.marks.iter().rfind(|mark| mark.objects as usize <= self.taken).copied()
+    }
+}
+
+impl Head {
+    /// For a branch that goes on from here.
+    pub fn as_parent(&self) -> Parent {
+        Parent { branch: self.branch, id: self.id, backup: self.mark().backup, link: self.link() }
+    }
+}
+
+impl Survey {
+    /// Asks all clouds for the heads of all branches.
+    pub async fn of(keys: &BackupKeys, places: &[Place]) -> Survey {
+        let seen = places.iter().map(|place| Seen {
+            place: place.name.clone(),
+            heads: Vec::new(),
+            failed: None,
+            bad: Vec::new(),
+        });
+        let mut seen: Vec<Seen> = seen.collect();
+        let (mut branch, mut end) = (0, GAP);
+        while branch < end {
+            let asked = places.iter().zip(&seen).map(|(place, seen)| async move {
+                match seen.failed {
+                    None => given(keys, place, branch).await,
+                    Some(_) => Given::Nothing,
+                }
+            });
+            for (given, seen) in join_all(asked).await.into_iter().zip(&mut seen) {
+                match given {
+                    Given::Nothing => continue,
+                    Given::Head(head) => seen.heads.push(*head),
+                    Given::Failed(cause) => {
+                        seen.failed = Some(cause);
+                        continue;
+                    }
+                    Given::Bad(cause) => seen.bad.push(cause),
+                }
+                end = branch + 1 + GAP;
+            }
+            branch += 1;
+        }
+        Survey { seen }
+    }
+
+    /// All heads, of all clouds.
+    pub fn heads(&self) -> impl Iterator<Item = &Head> {
+        self.seen.iter().flat_map(|seen| &seen.heads)
+    }
+
+    /// The head with the latest state.
+    pub fn newest(&self) -> Option<&Head> {
+        self.heads().max_by_key(|head| (head.mark().time, head.mark().backup))
+    }
+
+    /// All different heads, the best first; those of one branch only, if it is given.
+    pub fn candidates(&self, branch: Option<u32>) -> Vec<&Head> {
+        let mut heads: Vec<&Head> =
+            self.heads().filter(|head| branch.is_none_or(|branch| head.branch == branch)).collect();
+        heads.sort_by_key(|head| std::cmp::Reverse((head.mark().time, head.mark().backup, head.link())));
+        heads.dedup_by_key(|head| head.link());
+        heads
+    }
+
+    /// What each cloud is against `chosen`, by name.
+    pub fn standings(&self, chosen: &Head) -> Vec<(String, Standing)> {
+        self.seen.iter().map(|seen| (seen.place.clone(), seen.standing(chosen))).collect()
+    }
+
+    /// Why clouds did not answer, or have nothing of use.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let problems = |seen: &Seen| {
+            let failed = seen.failed.iter().chain(&seen.bad).cloned();
+            failed.map(|cause| (seen.place.clone(), cause)).collect::<Vec<_>>()
+        };
+        self.seen.iter().flat_map(problems).collect()
+    }
+}
+
+impl Seen {
+    fn standing(&self, chosen: &Head) -> Standing {
+        if let Some(cause) = &self.failed {
+            return Standing::Unreachable(cause.clone());
+        }
+        let forked = self.heads.iter().filter(|head| !contains(chosen, head));
+        let forked = forked.max_by_key(|head| head.mark().time);
+        let own = self.heads.iter().filter(|head| contains(chosen, head));
+        let own = own.max_by_key(|head| (head.branch == chosen.branch, head.mark().backup));
+        match (own, forked) {
+            (Some(own), _) if own.id == chosen.id && own.link() == chosen.link() => Standing::Current,
+            (_, Some(forked)) => Standing::Forked(forked.branch, forked.mark()),
+            (Some(own), None) => Standing::Behind(own.mark()),
+            (None, None) => match self.bad.first() {
+                Some(cause) => Standing::Bad(cause.clone()),
+                None => Standing::Empty,
+            },
+        }
+    }
+}
+
+/// Whether what `head` has is part of the history of `chosen`, as far as that is known.
+fn contains(chosen: &Head, head: &Head) -> bool {
+    let backup = head.mark().backup;
+    if head.id != chosen.id {
+        return chosen.parent.is_some_and(|parent| {
+            parent.id == head.id
+                && (backup < parent.backup || (backup, head.link()) == (parent.backup, parent.link))
+        });
+    }
+    match chosen.links.iter().find(|(known, _)| *known == backup) {
+        Some((_, link)) => *link == head.link(),
+        // Too old to be told, or the number of a backup that not every cloud got.
+        None => backup < chosen.mark().backup,
+    }
+}
+
+async fn given(keys: &BackupKeys, place: &Place, branch: u32) -> Given {
+    match place.cloud.get(&keys.head_name(branch), None).await {
+        Ok(sealed) => match keys.open_head(branch, sealed) {
+            Ok(head) => Given::Head(Box::new(head)),
+            Err(error) => Given::Bad(format!("the head of branch {branch}: {error}")),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Given::Nothing,
+        Err(error) => Given::Failed(error.to_string()),
+    }
+}
+
+/// An object, from the first of `places` that has it right; what was wrong in the others.
+async fn found(keys: &BackupKeys, head: &Head, at: usize, places: &[Place]) -> (Option<Bytes>, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let entry = &head.objects[at];
+    let before = if at == 0 { head.first } else { head.objects[at - 1].sum };
+    let name = keys.object_name(&head.id, entry.start, entry.number);
+    for place in places {
+        let wrong = match place.cloud.get(&name, None).await {
+            Ok(sealed) if keys.proves(&head.id, entry, &before, &sealed) => return (Some(sealed), findings),
+            Ok(_) => "it is not what was stored".to_owned(),
+            Err(error) => CloudError::to_string(&error),
+        };
+        findings.push(Finding { place: place.name.clone(), object: at, wrong });
+    }
+    (None, findings)
+}
+
+/// As [`found`], for objects that have to be there.
+pub(crate) async fn proved(
+    keys: &BackupKeys,
+    head: &Head,
+    at: usize,
+    places: &[Place],
+) -> Result<Bytes, Vec<Finding>> {
+    let (sealed, findings) = found(keys, head, at, places).await;
+    sealed.ok_or(findings)
+}

@@ -1,0 +1,183 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::Standing;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Set(u8, Option<u16>),
+    BackUp,
+    CatchUp,
+    Down(usize, bool),
+    /// The process dies; what was not backed up is still in the store.
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..20_u8, prop::option::of(0..2000_u16)).prop_map(|(key, value)| Step::Set(key, value)),
+        5 => Just(Step::BackUp),
+        2 => Just(Step::CatchUp),
+        2 => (0..3_usize, any::<bool>()).prop_map(|(cloud, down)| Step::Down(cloud, down)),
+        1 => Just(Step::Crash),
+    ]
+}
+
+/// Every cloud that has a head gives back exactly the state of its backup, alone; and the newest of all is the last one made.
+async fn check(world: &World) {
+    for at in 0..world.clouds.len() {
+        world.down(at, false);
+    }
+    let survey = world.survey().await;
+    for place in world.places() {
+        let alone = std::slice::from_ref(&place);
+        let survey = Survey::of(&world.keys, alone).await;
+        for head in survey.heads() {
+            let (rows, mark) = fetched(&world.keys, head, alone).await;
+            assert_eq!(mark, Some(head.mark()), "{place:?} has a head without its objects");
+            assert_eq!(rows, world.states[&(head.branch, head.mark().backup)]);
+        }
+    }
+    if let Some(((_, last), _)) = world.states.last_key_value() {
+        assert_eq!(survey.newest().unwrap().mark().backup, *last);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_head_in_every_cloud_is_good_for_the_state_of_its_instant(steps in prop::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let mut world = World::new();
+            world.start().await;
+            for step in steps {
+                match step {
+                    Step::Set(key, None) => world.set(&format!("key{key}"), None),
+                    Step::Set(key, Some(length)) => {
+                        world.set(&format!("key{key}"), Some(&vec![key; length.into()]));
+                    }
+                    Step::BackUp => match world.back_up().await {
+                        Ok(_) | Err(BackupError::NoCloud(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    },
+                    Step::CatchUp => world.catch_up_and_collect().await,
+                    Step::Down(cloud, down) => world.down(cloud, down),
+                    Step::Crash => {
+                        // A start that cannot ask all clouds goes on all the same.
+                        assert!(!world.start().await);
+                    }
+                }
+            }
+            check(&world).await;
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_was_down_catches_up_and_old_chains_go_away_everywhere() {
+    let mut world = World::new();
+    world.start().await;
+    world.set("a", Some(b"1"));
+    world.down(2, true);
+    world.back_up().await.unwrap();
+    world.set("b", Some(b"2"));
+    world.back_up().await.unwrap();
+    world.catch_up_and_collect().await;
+    assert_eq!(world.writer.as_ref().unwrap().progress().lacks, ["c"]);
+    world.down(2, false);
+    world.catch_up_and_collect().await;
+    assert!(world.writer.as_ref().unwrap().progress().lacks.is_empty());
+    let objects =
+        |world: &World| world.clouds.iter().map(|(_, memory, _)| memory.names().len()).collect::<Vec<_>>();
+    assert_eq!(objects(&world), [3, 3, 3]);
+
+    // A restart begins a new chain; the old one goes when that is safe, also from a cloud that was down meanwhile.
+    world.down(2, true);
+    world.start().await;
+    world.back_up().await.unwrap();
+    world.catch_up_and_collect().await;
+    assert_eq!(objects(&world), [2, 2, 3]);
+    world.down(2, false);
+    world.start().await;
+    world.back_up().await.unwrap();
+    world.catch_up_and_collect().await;
+    assert_eq!(objects(&world), [2, 2, 2]);
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_a_cloud_has_lost_are_brought_again() {
+    let mut world = World::new();
+    world.start().await;
+    for key in ["a", "b", "c"] {
+        world.set(key, Some(b"1"));
+        world.back_up().await.unwrap();
+    }
+    let memory = world.clouds[1].1.clone();
+    let before = memory.names();
+    for name in &before {
+        memory.poke(name, None);
+        let places = world.places();
+        assert_eq!(world.writer.as_mut().unwrap().verify(&places).await, 1);
+        world.catch_up_and_collect().await;
+        assert_eq!(memory.names(), before);
+        assert_eq!(world.writer.as_mut().unwrap().verify(&places).await, 0);
+    }
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn increments_that_outgrow_their_base_are_followed_by_a_new_one() {
+    let mut world = World::new();
+    world.start().await;
+    let mut bases = 0;
+    for round in 0..12_u8 {
+        world.set("large", Some(&vec![round; 900 << 10]));
+        bases += usize::from(world.writer.as_ref().unwrap().wants_base());
+        world.back_up().await.unwrap();
+        world.catch_up_and_collect().await;
+        assert!(world.clouds[0].1.names().len() <= 8, "bounded");
+    }
+    assert!((2..=4).contains(&bases), "{bases}");
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_gateway_begins_a_branch_and_overwrites_nothing() {
+    let mut world = World::new();
+    world.start().await;
+    world.set("a", Some(b"1"));
+    world.back_up().await.unwrap();
+    let old = world.survey().await.newest().unwrap().clone();
+    *world.kept.0.lock() = Some(State::restored(old.as_parent()));
+    assert!(!world.start().await);
+    world.set("b", Some(b"2"));
+    world.back_up().await.unwrap();
+    world.catch_up_and_collect().await;
+    let survey = world.survey().await;
+    let newest = survey.newest().unwrap();
+    assert_eq!((newest.branch, newest.parent), (1, Some(old.as_parent())));
+    assert!(survey.heads().any(|head| *head == old), "the old branch is still there");
+    assert!(survey.standings(newest).iter().all(|(_, standing)| *standing == Standing::Current));
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_copy_of_the_disk_is_noticed_and_does_not_go_on_in_its_branch() {
+    let mut world = World::new();
+    world.start().await;
+    world.set("a", Some(b"1"));
+    world.back_up().await.unwrap();
+    let copy = world.kept.0.lock().clone();
+    world.writer.as_mut().unwrap().skip_numbers();
+    world.back_up().await.unwrap();
+    *world.kept.0.lock() = copy;
+    assert!(world.start().await);
+    world.set("b", Some(b"2"));
+    world.back_up().await.unwrap();
+    let survey = world.survey().await;
+    assert_eq!(survey.newest().unwrap().branch, 1);
+    assert!(survey.heads().any(|head| head.branch == 0 && head.mark().backup > 1024));
+}

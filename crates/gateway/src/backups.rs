@@ -1,0 +1,447 @@
+//! The metadata in the clouds: what goes there, how often, and what waits for it (decision 24).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backup::{BackupKeys, Item, Kind, Mark, Notes, Place, Source, Standing, State, Survey, Unsaved, Writer};
+use bytes::Bytes;
+use cloud::{Connection, Direction};
+use meta::{Instant, LocalStore, MAX_KEY, Snapshot};
+use parking_lot::Mutex;
+use seal::KeyFile;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::Config;
+use crate::node::Node;
+use crate::node_rows::{backup_state, is_passing, set_backup_state};
+
+/// Rows read at once.
+const ROWS: usize = 1024;
+/// Ranges of one file that are told one by one.
+const RANGES: usize = 256;
+/// A backup that is older than so many intervals needs attention.
+const LATE: u32 = 3;
+/// Memory for the keys of rows that have changed since the last backup.
+pub(crate) const CHANGES: usize = 64 << 20;
+/// What the keys of backups are derived from.
+const SECRET: &str = "metadata backup";
+
+/// The keys of a gateway's backups.
+pub(crate) fn keys(key: &KeyFile) -> BackupKeys {
+    BackupKeys::new(key.gateway(), &key.shared_secret(SECRET))
+}
+
+/// How the backups are doing.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct BackupStatus {
+    /// Whether there are any.
+    pub on: bool,
+    /// Whether everything that was in the clouds when it was last looked is in a backup that enough clouds have.
+    pub complete: bool,
+    /// Number of the newest backup, of this start.
+    pub backup: Option<u64>,
+    /// Its last transaction.
+    pub transaction: Option<u64>,
+    /// Its time, in seconds since 1970.
+    pub time: Option<f64>,
+    /// The clouds that have it.
+    pub has: Vec<String>,
+    /// The clouds that do not.
+    pub lacks: Vec<String>,
+    /// Objects that it consists of in each cloud.
+    pub objects: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Why the last try failed.
+    pub problem: Option<String>,
+    /// Something that somebody has to look at.
+    pub warning: Option<String>,
+    /// Backups made since the start.
+    pub made: u64,
+    /// Tries that failed.
+    pub failed: u64,
+    /// Bytes of files that were not in the clouds at the instant of the backup.
+    pub unsaved_bytes: u64,
+}
+
+/// What a node needs for its backups.
+pub(crate) struct Backups {
+    keys: Arc<BackupKeys>,
+    making: tokio::sync::Mutex<Making>,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Making {
+    writer: Option<Writer>,
+    /// The configuration that the newest backup has.
+    configuration: String,
+    /// Clouds that nothing of it is in any more.
+    left: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Shown {
+    status: BackupStatus,
+    /// When everything was last known to be safe, or the start.
+    safe: Duration,
+}
+
+impl Backups {
+    pub fn new(key: &KeyFile, now: Duration) -> Backups {
+        let shown = Mutex::new(Shown { safe: now, ..Shown::default() });
+        Backups { keys: Arc::new(keys(key)), making: tokio::sync::Mutex::default(), shown }
+    }
+}
+
+/// A row that is of no use to another process, or of the backups themselves.
+fn is_left_out(key: &[u8]) -> bool {
+    is_passing(key) || volume::is_attempt(key)
+}
+
+/// The rows of a backup and what belongs to them.
+struct Rows {
+    snapshot: Box<dyn Snapshot>,
+    /// Only these.
+    changed: Option<std::vec::IntoIter<Bytes>>,
+    start: Bytes,
+    page: std::vec::IntoIter<(Bytes, Bytes)>,
+    others: std::vec::IntoIter<Item>,
+}
+
+#[async_trait]
+impl Source for Rows {
+    async fn next(&mut self) -> Result<Option<Item>, String> {
+        if let Some(changed) = &mut self.changed {
+            let Some(key) = changed.next() else { return Ok(self.others.next()) };
+            let end = [&key[..], &[0]].concat();
+            let rows = self.snapshot.rows(&key, &end, 1).await.map_err(|cause| cause.to_string())?;
+            return Ok(Some(Item::Row { value: rows.into_iter().next().map(|(_, value)| value), key }));
+        }
+        loop {
+            if let Some((key, value)) = self.page.find(|(key, _)| !is_left_out(key)) {
+                return Ok(Some(Item::Row { key, value: Some(value) }));
+            }
+            let rows = self.snapshot.rows(&self.start, &[u8::MAX; MAX_KEY + 1], ROWS).await;
+            let rows = rows.map_err(|cause| cause.to_string())?;
+            let Some((last, _)) = rows.last() else { return Ok(self.others.next()) };
+            self.start = [last, &[0][..]].concat().into();
+            self.page = rows.into_iter();
+        }
+    }
+}
+
+struct StoredState<'a>(&'a LocalStore);
+
+#[async_trait]
+impl Notes for StoredState<'_> {
+    async fn save(&self, state: &State) -> Result<(), String> {
+        set_backup_state(self.0, state.encode().into()).await.map_err(|cause| cause.to_string())
+    }
+}
+
+/// What was dirty at an instant, for the backup of it.
+fn unsaved(dirty: Vec<(cache::FileKey, Vec<std::ops::Range<u64>>)>) -> Vec<Item> {
+    let item = |(file, mut ranges): (cache::FileKey, Vec<std::ops::Range<u64>>)| {
+        if ranges.len() > RANGES {
+            let end = ranges.last().map_or(0, |range| range.end);
+            ranges.truncate(RANGES);
+            if let Some(last) = ranges.last_mut() {
+                last.end = end;
+            }
+        }
+        Item::Unsaved(Unsaved { volume: file.volume, object: file.object, ranges })
+    };
+    dirty.into_iter().map(item).collect()
+}
+
+impl Node {
+    /// Makes backups until `stop`.
+    pub async fn keep_backups(self: Arc<Self>, stop: CancellationToken) {
+        let backup = &self.config.backup;
+        if !backup.is_on() {
+            return;
+        }
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.environment.clock.sleep(backup.interval.as_duration()) => {}
+            }
+            // Safe to drop anywhere: whatever no head names is retired by the next start.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                status = self.back_up() => if let Some(problem) = status.problem {
+                    tracing::warn!(problem, "the metadata backup failed; it is tried again");
+                },
+            }
+        }
+    }
+
+    /// Takes everything that has changed into the clouds. Returns what is there now: [`BackupStatus::complete`] tells whether
+    /// enough clouds have it all.
+    pub async fn back_up(&self) -> BackupStatus {
+        if !self.config.backup.is_on() {
+            return self.backup_status();
+        }
+        let mut making = self.backups.making.lock().await;
+        let result = self.make_backup(&mut making).await;
+        let progress = making.writer.as_ref().map(Writer::progress).unwrap_or_default();
+        drop(making);
+        let mut locked = self.backups.shown.lock();
+        let shown = &mut *locked;
+        let status = &mut shown.status;
+        status.backup = progress.mark.map(|mark| mark.backup);
+        status.transaction = progress.mark.map(|mark| mark.transaction);
+        status.time = progress.mark.map(|mark| seconds(&mark));
+        (status.has, status.lacks) = (progress.has, progress.lacks);
+        (status.objects, status.bytes) = (progress.objects, progress.bytes);
+        match result {
+            Ok(since) => {
+                status.complete = since.is_some();
+                status.problem = None;
+                if let Some(since) = since {
+                    shown.safe = since;
+                }
+            }
+            Err(problem) => {
+                status.complete = false;
+                status.problem = Some(problem);
+                status.failed += 1;
+            }
+        }
+        drop(locked);
+        self.backup_status()
+    }
+
+    /// One backup. The instant since which all is safe, if it is.
+    async fn make_backup(&self, making: &mut Making) -> Result<Option<Duration>, String> {
+        let notes = StoredState(&self.store);
+        let configured = self.clouds.configured();
+        let wanted: Vec<String> =
+            configured.iter().filter(|cloud| !cloud.drained).map(|cloud| cloud.name.clone()).collect();
+        let places = self.backup_places(&wanted);
+        let copies = self.config.backup.copies.min(wanted.len());
+        if making.writer.is_none() {
+            making.writer = Some(self.new_writer(&places).await?);
+        }
+        let Some(writer) = &mut making.writer else { return Err("no writer".into()) };
+
+        let now = self.environment.clock.monotonic();
+        let mut dirty = Vec::new();
+        let Instant { snapshot, changed } = self
+            .store
+            .instant(&mut |_| dirty = self.cache.all_dirty())
+            .await
+            .map_err(|cause| cause.to_string())?;
+        let is_complete =
+            |writer: &Writer| writer.progress().mark.is_some() && writer.progress().has.len() >= copies;
+        let configuration = self.configuration_text()?;
+        let changed: Option<Vec<Bytes>> =
+            changed.map(|keys| keys.into_iter().filter(|key| !is_left_out(key)).collect());
+        let is_same = !writer.wants_base()
+            && changed.as_ref().is_some_and(Vec::is_empty)
+            && configuration == making.configuration;
+        if is_same {
+            self.store.stored();
+        } else {
+            let kind = if changed.is_none() || writer.wants_base() { Kind::Base } else { Kind::Increment };
+            let transaction = snapshot.lsn().0;
+            let bytes: u64 =
+                dirty.iter().flat_map(|(_, ranges)| ranges).map(|range| range.end - range.start).sum();
+            let mut others = unsaved(dirty);
+            others.push(Item::Configuration(configuration.clone()));
+            let mut rows = Rows {
+                snapshot,
+                changed: changed.filter(|_| kind == Kind::Increment).map(Vec::into_iter),
+                start: Bytes::new(),
+                page: Vec::new().into_iter(),
+                others: others.into_iter(),
+            };
+            let stored = writer.back_up(kind, (&places, &wanted), (&mut rows, &notes), transaction).await;
+            stored.map_err(|cause| cause.to_string())?;
+            making.configuration = configuration;
+            self.store.stored();
+            let mut shown = self.backups.shown.lock();
+            shown.status.made += 1;
+            shown.status.unsaved_bytes = bytes;
+        }
+        let mut complete = is_complete(writer);
+        if complete {
+            self.store.saved();
+        }
+        while writer.catch_up(&places).await {}
+        if !complete && is_complete(writer) {
+            complete = true;
+            self.store.saved();
+        }
+        if complete {
+            writer.collect((&places, &wanted), &notes).await.map_err(|cause| cause.to_string())?;
+            for cloud in configured.iter().filter(|cloud| cloud.drained) {
+                if making.left.contains(&cloud.name) {
+                    continue;
+                }
+                for place in self.backup_places(std::slice::from_ref(&cloud.name)) {
+                    if writer.leave(&place).await {
+                        making.left.insert(place.name);
+                    }
+                }
+            }
+        }
+        making.left.retain(|name| !wanted.contains(name));
+        Ok(complete.then_some(now))
+    }
+
+    /// Looks whether clouds still have what they were given of the newest backup, and gives them again what they lack. How many
+    /// clouds lacked something.
+    pub async fn verify_backup(&self) -> usize {
+        let names: Vec<String> = self.clouds.configured().into_iter().map(|cloud| cloud.name).collect();
+        let places = self.backup_places(&names);
+        let lacking = match &mut self.backups.making.lock().await.writer {
+            Some(writer) => writer.verify(&places).await,
+            None => 0,
+        };
+        if lacking > 0 {
+            tracing::warn!(
+                clouds = lacking,
+                "parts of the metadata backup were missing; they are stored again"
+            );
+            self.back_up().await;
+        }
+        lacking
+    }
+
+    async fn new_writer(&self, places: &[Place]) -> Result<Writer, String> {
+        let row = backup_state(&self.store).await.map_err(|cause| cause.to_string())?;
+        let state = row.map(|row| State::decode(&row)).transpose().map_err(|cause| cause.to_string())?;
+        let survey = Survey::of(&self.backups.keys, places).await;
+        let (writer, is_old) =
+            Writer::new(self.backups.keys.clone(), self.environment.clone(), state, &survey);
+        if is_old {
+            let warning = "the clouds have newer backups than this data folder has made: was it brought back from an older copy \
+                           of the disk? What was stored since is not known here; `kurma restore` gets it back, into another folder";
+            tracing::error!("{warning}");
+            self.backups.shown.lock().status.warning = Some(warning.into());
+        }
+        Ok(writer)
+    }
+
+    /// Those of these clouds that are worth asking.
+    fn backup_places(&self, names: &[String]) -> Vec<Place> {
+        let answers = |connection: &Connection| {
+            let health = connection.health();
+            [Direction::Read, Direction::Write]
+                .into_iter()
+                .all(|direction| !health.is_sick(direction) || health.admits(direction))
+        };
+        let connection = |name: &String| Some(self.clouds.get(name)?.1).filter(answers);
+        let places = names.iter().filter_map(|name| {
+            connection(name).map(|connection| Place { name: name.clone(), cloud: connection.as_cloud() })
+        });
+        places.collect()
+    }
+
+    /// The configuration in force, as a restored gateway can use it.
+    fn configuration_text(&self) -> Result<String, String> {
+        let mut config = Config::clone(&self.live.borrow());
+        config.clouds = self.clouds.configured();
+        toml::to_string(&config).map_err(|cause| format!("the configuration cannot be written: {cause}"))
+    }
+
+    /// How the backups are doing.
+    pub fn backup_status(&self) -> BackupStatus {
+        let status = self.backups.shown.lock().status.clone();
+        BackupStatus { on: self.config.backup.is_on(), ..status }
+    }
+
+    /// What needs attention.
+    pub fn backup_attention(&self) -> Vec<String> {
+        let status = self.backup_status();
+        let mut attention: Vec<String> = status.warning.into_iter().collect();
+        let interval = self.config.backup.interval.as_duration();
+        let age = self.environment.clock.monotonic().saturating_sub(self.backups.shown.lock().safe);
+        if status.on && age > interval * LATE {
+            let cause = status.problem.unwrap_or_else(|| match status.lacks.is_empty() {
+                true => "none has been made".into(),
+                false => format!("missing in {}", status.lacks.join(", ")),
+            });
+            attention.push(format!(
+                "the metadata has not been backed up for {} s: {cause}; if this machine is lost, so is what was written since",
+                age.as_secs()
+            ));
+        }
+        attention
+    }
+
+    /// Seconds since everything was known to be safe.
+    pub fn backup_age(&self) -> Duration {
+        self.environment.clock.monotonic().saturating_sub(self.backups.shown.lock().safe)
+    }
+
+    /// What each cloud has, by what it says now.
+    pub async fn list_backups(&self) -> Vec<ListedBackup> {
+        let names: Vec<String> = self.clouds.configured().iter().map(|cloud| cloud.name.clone()).collect();
+        let places = self.backup_places(&names);
+        let survey = Survey::of(&self.backups.keys, &places).await;
+        let Some(newest) = survey.newest() else { return Vec::new() };
+        let mut standings: BTreeMap<String, Standing> = survey.standings(newest).into_iter().collect();
+        let unreachable = || Standing::Unreachable("it has not answered for a while".into());
+        let listed = names.into_iter().map(|cloud| {
+            let standing = standings.remove(&cloud).unwrap_or_else(unreachable);
+            ListedBackup::new(cloud, &standing, newest)
+        });
+        listed.collect()
+    }
+
+    /// Names of objects in the clouds that are part of backups.
+    pub async fn backup_names(&self) -> Vec<cloud::ObjectName> {
+        let making = self.backups.making.lock().await;
+        making.writer.as_ref().map(Writer::names).unwrap_or_default()
+    }
+}
+
+/// Time of a mark, in seconds since 1970.
+pub(crate) fn seconds(mark: &Mark) -> f64 {
+    mark.time.seconds as f64 + f64::from(mark.time.nanos) / 1e9
+}
+
+/// What one cloud has.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ListedBackup {
+    cloud: String,
+    state: &'static str,
+    backup: Option<u64>,
+    transaction: Option<u64>,
+    time: Option<f64>,
+    problem: Option<String>,
+}
+
+impl ListedBackup {
+    pub fn new(cloud: String, standing: &Standing, newest: &backup::Head) -> ListedBackup {
+        let (state, mark, problem) = match standing {
+            Standing::Current => ("newest", Some(newest.mark()), None),
+            Standing::Behind(mark) => ("older", Some(*mark), None),
+            Standing::Forked(branch, mark) => {
+                let problem = format!("branch {branch}, which is not part of the newest backup");
+                ("another branch", Some(*mark), Some(problem))
+            }
+            Standing::Empty => ("none", None, None),
+            Standing::Bad(cause) => ("damaged", None, Some(cause.clone())),
+            Standing::Unreachable(cause) => ("unreachable", None, Some(cause.clone())),
+        };
+        ListedBackup {
+            cloud,
+            state,
+            backup: mark.map(|mark| mark.backup),
+            transaction: mark.map(|mark| mark.transaction),
+            time: mark.map(|mark| seconds(&mark)),
+            problem,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // test code
+mod tests;

@@ -1,0 +1,85 @@
+use std::path::Path;
+
+use file_system::{Authority, Caller, CommitMode, FileId, FileSystem, Mode, Name, OpenCreate, SetAttributes};
+
+use super::*;
+use crate::test_node;
+
+async fn write(node: &Node, file: Option<FileId>, name: &'static str, data: &'static [u8]) -> FileId {
+    let volume = node.served()[0].volume.clone();
+    let mut transaction = volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
+    let file = match file {
+        Some(file) => file,
+        None => {
+            let root = transaction.root();
+            let set = SetAttributes::with_mode(0o644);
+            let name = Name::new(name).unwrap();
+            transaction.open_create(root, &name, OpenCreate::Guarded, &set).await.unwrap().attributes.file
+        }
+    };
+    transaction.write(file, 0, Bytes::from_static(data), Authority::Opened).await.unwrap();
+    transaction.commit(CommitMode::Durable).await.unwrap();
+    file
+}
+
+async fn flush(node: &Node) {
+    let flushed = node.served()[0].upkeep.flush(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(flushed, upkeep::Flushed::default());
+}
+
+async fn open(folder: &Path) -> Arc<Node> {
+    test_node::open_with(folder, &["a", "b", "c"], "[upkeep]\ngc_delay = \"0s\"\n").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_that_the_newest_backup_refers_to_are_not_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(folder.path()).await;
+    let collect = || async { node.served()[0].upkeep.garbage.once().await.unwrap() };
+    let file = write(&node, None, "f", b"first").await;
+    flush(&node).await;
+    assert!(node.back_up().await.complete);
+    collect().await;
+    write(&node, Some(file), "f", b"second").await;
+    flush(&node).await;
+    let report = collect().await;
+    assert_eq!((report.versions, report.held), (0, 1), "the backup knows the first version only");
+    // A backup that too few clouds have is none.
+    for cloud in ["b", "c"] {
+        let path = folder.path().join("clouds").join(cloud);
+        std::fs::rename(&path, path.with_extension("away")).unwrap();
+    }
+    let status = node.back_up().await;
+    assert!(!status.complete && status.has == ["a"], "{status:?}");
+    assert_eq!(collect().await.held, 1);
+    for cloud in ["b", "c"] {
+        let path = folder.path().join("clouds").join(cloud);
+        std::fs::rename(path.with_extension("away"), &path).unwrap();
+        node.clouds.probe(&node.clouds.get(cloud).unwrap().1).await.unwrap();
+    }
+    let status = node.back_up().await;
+    assert!(status.complete && status.lacks.is_empty(), "{status:?}");
+    let report = collect().await;
+    assert_eq!((report.versions, report.held), (1, 0));
+    node.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_uploaded_when_nothing_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(folder.path()).await;
+    let first = node.back_up().await;
+    let again = node.back_up().await;
+    assert!(first.complete && again.complete && first.made == 1, "{first:?}");
+    assert_eq!((first.backup, first.made), (again.backup, again.made));
+    write(&node, None, "g", b"dirty").await;
+    let dirty = node.back_up().await;
+    assert_eq!((dirty.made, dirty.unsaved_bytes), (2, 5));
+    assert!(dirty.transaction > again.transaction && dirty.objects == 2);
+    let listed = serde_json::to_value(node.list_backups().await).unwrap();
+    assert!(listed.as_array().unwrap().iter().all(|cloud| cloud["state"] == "newest"), "{listed:#}");
+    // They are no orphans.
+    let found = node.find_orphans(1000, |_| {}).await.unwrap();
+    assert_eq!(found.orphans, 0, "{found:?}");
+    node.stop.cancel();
+}
