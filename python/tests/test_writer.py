@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import kurma
+from conftest import World, folder, free_port, gateway
 
 MIB = 1 << 20
 
@@ -126,6 +127,28 @@ def test_a_writer_that_is_dropped_goes_on(world, client):
     while other.stat("a").size != 7:
         pass
     assert other.read_files(["a"]) == [b"dropped"]
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_what_a_gateway_loses_when_it_is_killed_is_written_again(face, loop):
+    everything = content(5 * MIB + 5)[: 5 * MIB + 5]
+    nfs, admin = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    with folder() as data:
+        with gateway(data, nfs, admin):
+            world = World("nfs", face, f"nfs://{nfs}/home", loop)
+            other = world.another()
+            writer = world.client.writer(world.client.create("a"))
+            writer.write(everything[: 3 * MIB])
+            while other.stat("a").size != 3 * MIB:
+                pass
+            # As if it had never been written down.
+            other.truncate("a", 7)
+        writer.write(everything[3 * MIB :])
+        with gateway(data, nfs, admin):
+            writer.close()
+            assert other.read_files(["a"]) == [everything]
+            for client in world.clients:
+                client.close()
 
 
 def clients(back_end, place, kind):
