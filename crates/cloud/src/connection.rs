@@ -4,8 +4,9 @@ use std::sync::Arc;
 use environment::Environment;
 
 use crate::{
-    Cloud, CloudError, CloudUrl, Health, Limited, Moving, Observed, Retry, RetryPolicy, TimeoutPolicy,
-    Timeouts, dir, s3,
+    Accounted, Cloud, CloudError, CloudUrl, Costs, Credentials, Health, Limited, Moving, Observed, Rates,
+    ReadOnly, Retry, RetryPolicy, Throttled, TimeoutPolicy, Timeouts, azure, dir, gcs, s3, sftp, swift,
+    webdav,
 };
 
 /// How a [`Connection`] behaves around its driver.
@@ -19,11 +20,14 @@ pub struct Options {
     pub timeouts: TimeoutPolicy,
     /// Repetitions.
     pub retry: RetryPolicy,
-    /// For directories: which store it has to be.
+    /// How much the cloud may be given to do; default without limits.
+    pub rates: Rates,
+    /// Nothing is written or deleted; default false.
+    pub read_only: bool,
+    /// For directories: which store it has to be. For others: whether it has been set up before.
     pub marker: Option<dir::Marker>,
-    /// For S3; by default from the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` or
-    /// the machine's role.
-    pub credentials: Option<s3::Credentials>,
+    /// Of this cloud alone; by default those of the environment or of the provider's standard chain.
+    pub credentials: Option<Credentials>,
 }
 
 impl Default for Options {
@@ -33,21 +37,32 @@ impl Default for Options {
             waiting: 4096,
             timeouts: TimeoutPolicy::default(),
             retry: RetryPolicy::default(),
+            rates: Rates::default(),
+            read_only: false,
             marker: None,
             credentials: None,
         }
     }
 }
 
+impl Options {
+    /// The store has been set up before.
+    fn is_known(&self) -> bool {
+        self.marker.is_some_and(|marker| marker.known)
+    }
+}
+
 /// One configured cloud: a driver inside of its wrappers, with its health. Acts as a [`Cloud`].
 ///
-/// From the outside in: [`Retry`], [`Limited`], [`Observed`], [`Timeouts`], driver. So a waiting retry holds no
-/// place, and every single try is measured, without the time in the queue.
+/// From the outside in: [`ReadOnly`] if so configured, [`Retry`], [`Limited`], [`Throttled`], [`Observed`],
+/// [`Accounted`], [`Timeouts`], driver. So a waiting retry holds no place, and every single try is measured and paid,
+/// without the time in the queue.
 #[derive(Clone)]
 pub struct Connection {
     name: Arc<str>,
     cloud: Arc<dyn Cloud>,
     health: Arc<Health>,
+    costs: Arc<Costs>,
     moving: bool,
 }
 
@@ -59,11 +74,21 @@ impl Connection {
         url: &CloudUrl,
         options: &Options,
     ) -> Result<Connection, CloudError> {
+        let credentials = options.credentials.as_ref();
         let driver: Arc<dyn Cloud> = match url {
             CloudUrl::Dir(path) => {
                 Arc::new(dir::Dir::open(env, name, path, options.concurrent, options.marker).await?)
             }
-            CloudUrl::S3(location) => Arc::new(s3::S3::open(name, location, options.credentials.as_ref())?),
+            CloudUrl::S3(location) => s3::open(name, location, credentials)?,
+            CloudUrl::Azure(location) => azure::open(name, location, credentials)?,
+            CloudUrl::Gcs(location) => gcs::open(name, location, credentials)?,
+            CloudUrl::Sftp(location) => {
+                Arc::new(sftp::Sftp::open(env, name, location, credentials, options.is_known()))
+            }
+            CloudUrl::Webdav(location) => {
+                Arc::new(webdav::Webdav::open(env, name, location, credentials, options.is_known())?)
+            }
+            CloudUrl::Swift(location) => Arc::new(swift::Swift::open(name, location, credentials)?),
         };
         Ok(Connection::assemble(env, name, driver, options))
     }
@@ -72,11 +97,18 @@ impl Connection {
     pub fn assemble(env: &Environment, name: &str, driver: Arc<dyn Cloud>, options: &Options) -> Connection {
         let name: Arc<str> = name.into();
         let health = Health::new(&name, env.clock.clone());
+        let costs = Arc::new(Costs::default());
         let timed = Timeouts::new(driver, &name, env.clock.clone(), options.timeouts.clone());
-        let observed = Observed::new(Arc::new(timed), health.clone());
-        let limited = Limited::new(Arc::new(observed), &name, options.concurrent, options.waiting);
-        let retry = Retry::new(Arc::new(limited), env, options.retry.clone());
-        Connection { name, cloud: Arc::new(retry), health, moving: false }
+        let accounted = Accounted::new(Arc::new(timed), &name, env.clock.clone(), costs.clone());
+        let observed = Observed::new(Arc::new(accounted), health.clone());
+        let throttled = Throttled::new(Arc::new(observed), env.clock.clone(), options.rates);
+        let limited = Limited::new(Arc::new(throttled), &name, options.concurrent, options.waiting);
+        let retry: Arc<dyn Cloud> = Arc::new(Retry::new(Arc::new(limited), env, options.retry.clone()));
+        let cloud: Arc<dyn Cloud> = match options.read_only {
+            true => Arc::new(ReadOnly::new(retry, &name)),
+            false => retry,
+        };
+        Connection { name, cloud, health, costs, moving: false }
     }
 
     /// What is in `from` or in `to`, and goes to `to`; bears the names of both, for either may have answered, and the
@@ -84,7 +116,7 @@ impl Connection {
     pub fn moving(from: &Connection, to: &Connection) -> Connection {
         let cloud = Arc::new(Moving::new(from.cloud.clone(), to.cloud.clone()));
         let name = format!("{} or {}", to.name, from.name).into();
-        Connection { name, cloud, health: to.health.clone(), moving: true }
+        Connection { name, cloud, health: to.health.clone(), costs: to.costs.clone(), moving: true }
     }
 
     /// Notes that the store gave back something else than it was given. On the move nobody knows which of the two it was,
@@ -108,6 +140,11 @@ impl Connection {
     /// How the store has behaved lately.
     pub fn health(&self) -> &Arc<Health> {
         &self.health
+    }
+
+    /// What the store has been asked for, as it may be charged.
+    pub fn costs(&self) -> &Arc<Costs> {
+        &self.costs
     }
 
     /// Asks the store for one name: an error tells that it is unreachable, missing or closed to us.

@@ -17,7 +17,8 @@ pub const MAX_LIST: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutMode {
     /// Fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) and changes nothing. Atomic: of
-    /// several creators one wins.
+    /// several creators one wins. Refused where the store cannot decide that: by [`swift`](crate::swift), and by
+    /// servers of [`webdav`](crate::webdav) without locks and of [`sftp`](crate::sftp) without hard links.
     Create,
     /// Replaces the object.
     Overwrite,

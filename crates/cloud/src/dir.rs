@@ -30,11 +30,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tokio::sync::Semaphore;
 
 use crate::contract::{clip, length_of};
+use crate::fan_out::{self, INCOMING, file_name};
 use crate::{Cloud, CloudError, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode};
 use leftovers::Leftovers;
-
-/// Where files are written before they get their names. Its absence tells that the store is not mounted.
-const INCOMING: &str = ".kurma-incoming";
 
 /// Which stores this directory is: a line for each gateway that uses it.
 const MARKERS: &str = ".kurma-cloud";
@@ -243,8 +241,7 @@ impl Store {
     }
 
     fn path_of(&self, name: &ObjectName) -> PathBuf {
-        let file = name.as_str().replace('/', "+");
-        self.root.join(&file[..1]).join(&file[1..2]).join(&file)
+        self.root.join(fan_out::steps(name).join("/"))
     }
 
     fn write_incoming(&self, parts: &[Bytes]) -> io::Result<PathBuf> {
@@ -339,10 +336,7 @@ impl Store {
                 let folder = self.root.join(file_name(&first)).join(file_name(&second[first.len()..]));
                 let mut names = Vec::new();
                 for entry in std::fs::read_dir(&folder)? {
-                    let name = entry?
-                        .file_name()
-                        .to_str()
-                        .and_then(|file| ObjectName::new(&file.replace('+', "/")).ok());
+                    let name = entry?.file_name().to_str().and_then(fan_out::object_of);
                     let wanted = |name: &ObjectName| {
                         name.as_str().starts_with(prefix)
                             && name.as_str() > after
@@ -373,22 +367,16 @@ impl Store {
         for entry in std::fs::read_dir(parent)? {
             let entry = entry?;
             let file = entry.file_name();
-            let Some(file) = file.to_str().filter(|file| file.len() == 1 && *file != ".") else { continue };
-            let beginning = format!("{so_far}{}", file.replace('+', "/"));
-            let shared = beginning.len().min(prefix.len());
-            let may_match = beginning.as_bytes()[..shared] == prefix.as_bytes()[..shared];
-            let may_follow = beginning.as_bytes() >= &after.as_bytes()[..after.len().min(beginning.len())];
-            if may_match && may_follow && entry.file_type()?.is_dir() {
+            let beginning = file.to_str().and_then(|file| fan_out::beginning(so_far, file, prefix, after));
+            if let Some(beginning) = beginning
+                && entry.file_type()?.is_dir()
+            {
                 found.push(beginning);
             }
         }
         found.sort_unstable();
         Ok(found)
     }
-}
-
-fn file_name(part: &str) -> String {
-    part.replace('/', "+")
 }
 
 fn make_directory(path: &Path) -> io::Result<()> {

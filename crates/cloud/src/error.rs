@@ -109,3 +109,16 @@ impl CloudError {
         CloudError::new(ErrorKind::Refused, cloud, operation, name, cause)
     }
 }
+
+/// The longest text of a store that goes into an error.
+const MAX_CAUSE: usize = 600;
+
+/// What a store says, so that it fits into an error: one line, not too long, without control characters.
+pub(crate) fn shortened(text: &str) -> String {
+    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = clean.take(MAX_CAUSE).collect();
+    if text.chars().nth(MAX_CAUSE).is_some() {
+        short.push_str("...");
+    }
+    short
+}

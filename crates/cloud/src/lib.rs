@@ -4,9 +4,10 @@
 //! back from one is believed: callers verify what they read. The contract is the trait [`Cloud`]; whoever
 //! implements it passes the suite in `conformance`.
 //!
-//! *Drivers* talk to a kind of store: [`dir`] (a local or mounted directory) and [`s3`]. *Wrappers* implement the
-//! same trait around another one: [`Timeouts`], [`Observed`], [`Limited`], [`Retry`]. [`Connection`] stacks them
-//! in that order around a driver and adds the driver's [`Health`]: how fast it answers, how often it fails,
+//! *Drivers* talk to a kind of store: [`dir`] (a local or mounted directory), [`s3`], [`azure`] and [`gcs`] (which
+//! share all but how they are opened), [`sftp`], [`webdav`], [`swift`]. *Wrappers* implement the
+//! same trait around another one: [`Timeouts`], [`Accounted`], [`Observed`], [`Throttled`], [`Limited`], [`Retry`],
+//! [`ReadOnly`]. [`Connection`] stacks them in that order around a driver and adds the driver's [`Health`]: how fast it answers, how often it fails,
 //! whether it is sick at the moment.
 //!
 //! The crate knows nothing of blocks, fragments, keys or redundancy over several clouds: that is `blocks`.
@@ -27,32 +28,48 @@
 
 #![deny(missing_docs)]
 
+mod accounted;
+pub mod azure;
+mod bucket;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod connection;
 mod contract;
+mod costs;
+mod credentials;
 pub mod dir;
 mod error;
 mod estimate;
+mod fan_out;
 #[cfg(any(test, feature = "testing"))]
 mod faulty;
+pub mod gcs;
 mod health;
+mod http;
 mod limited;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod moving;
 mod name;
 mod observed;
+mod read_only;
 mod retry;
 pub mod s3;
+pub mod sftp;
 mod sickness;
+pub mod swift;
 #[cfg(any(test, feature = "testing"))]
 mod test_clock;
+mod throttled;
 mod timeouts;
 mod url;
+pub mod webdav;
 
+pub use accounted::Accounted;
 pub use connection::{Connection, Options};
 pub use contract::{Cloud, MAX_LIST, MAX_OBJECT, PutMode};
+pub use costs::{CostCounts, Costs};
+pub use credentials::{Credentials, InvalidCredentials};
 pub use error::{CloudError, ErrorKind, Operation};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::{Fault, Faulty, Side};
@@ -63,8 +80,10 @@ pub use memory::Memory;
 pub use moving::Moving;
 pub use name::{InvalidName, ObjectName};
 pub use observed::Observed;
+pub use read_only::ReadOnly;
 pub use retry::{Retry, RetryPolicy};
 #[cfg(any(test, feature = "testing"))]
 pub use test_clock::{TestClock, test_environment};
+pub use throttled::{Rates, Throttled};
 pub use timeouts::{TimeoutPolicy, Timeouts};
 pub use url::{CloudUrl, InvalidUrl};

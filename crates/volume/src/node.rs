@@ -50,6 +50,9 @@ macro_rules! upkeep_transaction {
 
 pub(crate) use upkeep_transaction;
 
+/// Tells of a row of the garbage whether its fragments may be deleted.
+type MayDelete = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
 /// What all volumes of a node share.
 pub(crate) struct Node {
     pub gateway: GatewayId,
@@ -62,7 +65,7 @@ pub(crate) struct Node {
     pub seal: SealId,
     pub gc_delay: Duration,
     pub capacity: u64,
-    /// Tells of a row of the garbage whether its fragments may be deleted.
+    /// Unset: they all may.
     pub may_delete: OnceLock<Box<dyn Fn(&[u8]) -> bool + Send + Sync>>,
     pub write_verifier: [u8; 8],
     pub ids: ObjectIds,

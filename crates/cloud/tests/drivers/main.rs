@@ -1,0 +1,16 @@
+//! Every driver against a real server of its protocol, which the tests start themselves (`tests/servers`); Google's is
+//! a stand-in, because there is none that speaks the interface in use.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // all of this is a test
+
+mod azure;
+mod gcs;
+mod gcs_stand_in;
+mod hard;
+mod proxy;
+mod s3;
+mod server;
+mod sftp;
+mod swift;
+mod trial;
+mod webdav;
