@@ -66,7 +66,7 @@ pub(crate) struct Node {
     pub gc_delay: Duration,
     pub capacity: u64,
     /// Unset: they all may.
-    pub may_delete: OnceLock<Box<dyn Fn(&[u8]) -> bool + Send + Sync>>,
+    pub may_delete: OnceLock<MayDelete>,
     pub write_verifier: [u8; 8],
     pub ids: ObjectIds,
 }
