@@ -135,6 +135,7 @@ async fn set_size(volume: &Volume, file: FileId, size: u64) -> Result<(), FsErro
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // ranges are what is meant
 mod tests {
     use ids::{ObjectId, VolumeId};
 
