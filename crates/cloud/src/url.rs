@@ -356,7 +356,7 @@ mod tests {
             ("azure://account", "container is missing"),
             ("azure://account/c?region=x", "there are endpoint"),
             ("azure://account/c#x", "'#'"),
-            ("gcs://b?endpoint=http://key:secret@x", "endpoint"),
+            ("gcs://b?endpoint=http://key:secret@x", "http: or https:"),
             ("s3://b?regoin=x", "regoin"),
             ("s3://b/a//b", "prefix"),
             ("s3://b?endpoint=ftp://x", "endpoint"),

@@ -11,7 +11,8 @@ use blocks::{BlockStore, CloudId};
 use bytes::Bytes;
 use cloud::dir::Marker;
 use cloud::{
-    CloudError, CloudUrl, Connection, Direction, ErrorKind, ObjectName, Options, PutMode, TimeoutPolicy,
+    CloudError, CloudUrl, Connection, Credentials, Direction, ErrorKind, ObjectName, Options, PutMode, Rates,
+    TimeoutPolicy,
 };
 use environment::Environment;
 use meta::MetaStore;
@@ -20,7 +21,7 @@ use seal::KeyFile;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-use crate::config::CloudConfig;
+use crate::config::{ByteSize, CloudConfig};
 use crate::node_rows::{CloudRows, Place};
 use crate::{StartError, config_file::ConfigFile};
 
@@ -287,7 +288,8 @@ impl Clouds {
         let failed = |step: &'static str| move |cause: CloudError| format!("{step}: {cause}");
         let clock = &self.environment.clock;
         let start = clock.monotonic();
-        connection.put(&object, vec![probe.clone()], PutMode::Create).await.map_err(failed("write"))?;
+        // Not every cloud can create; nobody else takes such a name.
+        connection.put(&object, vec![probe.clone()], PutMode::Overwrite).await.map_err(failed("write"))?;
         let written = clock.monotonic();
         let back = connection.get(&object, None).await;
         let read = clock.monotonic();
@@ -359,7 +361,7 @@ async fn twins(environment: &Environment, one: &Connection, others: &[Connection
     let name = &ObjectName::new(&name).map_err(|cause| cause.to_string())?;
     let failed = |cause: CloudError| format!("{}: {cause}", one.name());
     let content = Bytes::from_static(b"Is this the same store under another name?");
-    one.put(name, vec![content], PutMode::Create).await.map_err(failed)?;
+    one.put(name, vec![content], PutMode::Overwrite).await.map_err(failed)?;
     let asked = others.iter().map(|other| async move {
         let health = other.health();
         match health.is_sick(Direction::Read) && !health.admits(Direction::Read) {
@@ -400,8 +402,16 @@ async fn connect(
     let wrong =
         |cause: &dyn std::fmt::Display| StartError::Configuration(format!("cloud {:?}: {cause}", cloud.name));
     let url = CloudUrl::parse(&cloud.url).map_err(|cause| wrong(&cause))?;
+    let credentials = cloud.credentials.as_deref().map(Credentials::read).transpose();
     let options = Options {
+        credentials: credentials.map_err(|cause| wrong(&cause))?,
         concurrent: cloud.concurrency,
+        rates: Rates {
+            requests: cloud.requests_per_second,
+            upload: cloud.upload_rate.map(ByteSize::bytes),
+            download: cloud.download_rate.map(ByteSize::bytes),
+        },
+        read_only: cloud.read_only,
         timeouts: TimeoutPolicy { base: cloud.timeout.as_duration(), ..TimeoutPolicy::default() },
         marker: Some(marker),
         ..Options::default()

@@ -161,14 +161,31 @@ pub struct UpkeepConfig {
 pub struct CloudConfig {
     /// Short name: letters, digits, `-`, `_`. Names the cloud for good: what is stored is found by it.
     pub name: String,
-    /// `dir:PATH` or `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`.
+    /// `dir:PATH`, `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`, `azure://ACCOUNT/CONTAINER/PREFIX`,
+    /// `gcs://BUCKET/PREFIX`, `sftp://USER@HOST:PORT/PATH`, `webdavs://HOST/PATH` or `swift://CONTAINER/PREFIX?auth=URL`.
     pub url: String,
+    /// A file with the credentials of this cloud alone, which only its owner may read (mode 600). Without it, those of
+    /// the environment or of the provider's standard chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<PathBuf>,
     /// How long one request may take.
     #[serde(default = "default_timeout")]
     pub timeout: Span,
     /// Requests at the same time.
     #[serde(default = "default_concurrency")]
     pub concurrency: usize,
+    /// Requests that are begun in a second. Without it there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u32>,
+    /// Bytes that go there in a second. Without it there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload_rate: Option<ByteSize>,
+    /// Bytes that come from there in a second. Without it there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub download_rate: Option<ByteSize>,
+    /// Whatever is there is read; nothing is written or deleted, by no part of the gateway.
+    #[serde(default)]
+    pub read_only: bool,
     /// Nothing new goes here; set by `kurma cloud drain`. Take it away to use the cloud again.
     #[serde(default)]
     pub drained: bool,
@@ -180,8 +197,13 @@ impl CloudConfig {
         CloudConfig {
             name: name.into(),
             url: url.into(),
+            credentials: None,
             timeout: default_timeout(),
             concurrency: default_concurrency(),
+            requests_per_second: None,
+            upload_rate: None,
+            download_rate: None,
+            read_only: false,
             drained: false,
         }
     }
@@ -190,6 +212,9 @@ impl CloudConfig {
         if let Some(path) = self.url.strip_prefix("dir:") {
             let path = folder.join(path.strip_prefix("//").unwrap_or(path));
             self.url = format!("dir://{}", path.display());
+        }
+        if let Some(path) = &mut self.credentials {
+            *path = folder.join(&path);
         }
     }
 }
@@ -411,11 +436,24 @@ impl Config {
             if cloud.concurrency == 0 {
                 return wrong(&format!("cloud[{at}].concurrency"), "must be at least 1".into());
             }
-            if !["dir:", "s3://"].iter().any(|scheme| cloud.url.starts_with(scheme)) {
-                return wrong(
-                    &format!("cloud[{at}].url"),
-                    format!("{:?} is neither dir:PATH nor s3://BUCKET/PREFIX", cloud.url),
-                );
+            let rates = [
+                ("requests_per_second", cloud.requests_per_second.map(u64::from)),
+                ("upload_rate", cloud.upload_rate.map(ByteSize::bytes)),
+                ("download_rate", cloud.download_rate.map(ByteSize::bytes)),
+            ];
+            if let Some((rate, _)) = rates.iter().find(|(_, rate)| *rate == Some(0)) {
+                let why = "must be at least 1; leave it out for no limit".into();
+                return wrong(&format!("cloud[{at}].{rate}"), why);
+            }
+            // A path may hold what an address may not.
+            if !cloud.url.starts_with("dir:")
+                && let Err(why) = cloud::CloudUrl::parse(&cloud.url)
+            {
+                return wrong(&format!("cloud[{at}].url"), why.to_string());
+            }
+            if cloud.credentials.is_some() && cloud.url.starts_with("dir:") {
+                let why = "a directory of this machine takes no credentials".into();
+                return wrong(&format!("cloud[{at}].credentials"), why);
             }
         }
         for (at, volume) in self.volumes.iter().enumerate() {

@@ -39,11 +39,25 @@ impl ConfigFile {
             table["name"] = value(&cloud.name);
             table["url"] = value(&cloud.url);
             let usual = CloudConfig::new(&cloud.name, &cloud.url);
+            if let Some(path) = &cloud.credentials {
+                table["credentials"] = value(path.display().to_string());
+            }
             if cloud.timeout != usual.timeout {
                 table["timeout"] = value(cloud.timeout.to_string());
             }
             if cloud.concurrency != usual.concurrency {
                 table["concurrency"] = value(cloud.concurrency as i64);
+            }
+            if let Some(requests) = cloud.requests_per_second {
+                table["requests_per_second"] = value(i64::from(requests));
+            }
+            for (key, rate) in [("upload_rate", cloud.upload_rate), ("download_rate", cloud.download_rate)] {
+                if let Some(rate) = rate {
+                    table[key] = value(rate.to_string());
+                }
+            }
+            if cloud.read_only {
+                table["read_only"] = value(true);
             }
             let clouds = document.entry("cloud").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
             match clouds {

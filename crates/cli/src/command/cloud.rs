@@ -16,9 +16,15 @@ pub enum CloudCommand {
     Add {
         /// Short name: letters, digits, '-', '_', '.'
         name: String,
-        /// `dir:PATH` or `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`
+        /// `dir:PATH`, `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`, `azure://ACCOUNT/CONTAINER/PREFIX`,
+        /// `gcs://BUCKET/PREFIX`, `sftp://USER@HOST:PORT/PATH`, `webdavs://HOST/PATH` or
+        /// `swift://CONTAINER/PREFIX?auth=URL`
         #[arg(long)]
         url: String,
+        /// File with the credentials of this cloud, which only its owner may read (default: the environment's or the
+        /// provider's standard chain)
+        #[arg(long)]
+        credentials: Option<std::path::PathBuf>,
         /// How long one request may take (default: 30s)
         #[arg(long)]
         timeout: Option<gateway::config::Span>,
@@ -75,8 +81,11 @@ impl CloudCommand {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let client = AdminClient::new(&context.target)?;
         match self {
-            CloudCommand::Add { name, url, timeout, concurrency } => {
+            CloudCommand::Add { name, url, credentials, timeout, concurrency } => {
                 let mut body = json!({ "name": name, "url": absolute(&url) });
+                if let Some(path) = credentials {
+                    body["credentials"] = json!(std::path::absolute(&path).unwrap_or(path));
+                }
                 if let Some(timeout) = timeout {
                     body["timeout"] = json!(timeout.to_string());
                 }

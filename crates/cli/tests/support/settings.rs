@@ -1,5 +1,5 @@
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use environment::SystemEntropy;
 use ids::GatewayId;
@@ -10,6 +10,8 @@ use seal::{KeyFile, create_key_file};
 pub struct Settings {
     /// Name and address.
     pub clouds: Vec<(String, String)>,
+    /// Name of a cloud and its file of credentials.
+    pub credentials: Vec<(String, PathBuf)>,
     pub cloud_timeout: &'static str,
     pub policy: &'static str,
     pub block_size: &'static str,
@@ -33,6 +35,7 @@ impl Settings {
         });
         Settings {
             clouds: clouds.into(),
+            credentials: Vec::new(),
             cloud_timeout: "30s",
             policy: "rs:2+1",
             block_size: "64KiB",
@@ -51,6 +54,13 @@ impl Settings {
     #[must_use]
     pub fn with_cloud(mut self, name: &str, url: String) -> Settings {
         self.clouds.iter_mut().find(|(known, _)| known == name).expect("a known cloud").1 = url;
+        self
+    }
+
+    /// With a file of credentials for the cloud of this name.
+    #[must_use]
+    pub fn with_credentials(mut self, name: &str, file: PathBuf) -> Settings {
+        self.credentials.push((name.into(), file));
         self
     }
 
@@ -73,6 +83,9 @@ impl Settings {
         for (name, url) in &self.clouds {
             let timeout = self.cloud_timeout;
             write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"{url}\"\ntimeout = \"{timeout}\"\n").unwrap();
+            if let Some((_, file)) = self.credentials.iter().find(|(known, _)| known == name) {
+                writeln!(text, "credentials = {file:?}").unwrap();
+            }
         }
         let names: Vec<String> = self.clouds.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         write!(

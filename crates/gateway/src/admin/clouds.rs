@@ -42,6 +42,7 @@ pub(super) fn describe(node: &Node, name: &str) -> Option<Value> {
         "error_percent": health.read.error_rate.max(health.write.error_rate) * 100.0,
         "requests": requests,
         "last_error": health.last_error,
+        "costs": connection.costs().counts(),
         "health": health,
     }))
 }

@@ -50,6 +50,30 @@ impl Text {
 }
 
 impl Text {
+    /// What clouds may charge for.
+    fn costs(&mut self, clouds: &[cloud::Connection]) {
+        self.family("cloud_charged_requests_total", "counter", "Requests to clouds by class of price.");
+        for cloud in clouds {
+            let counts = cloud.costs().counts();
+            for (class, count) in [
+                ("writing", counts.writing_requests),
+                ("reading", counts.reading_requests),
+                ("deleting", counts.deleting_requests),
+            ] {
+                let labels = [("cloud", &**cloud.name()), ("class", class)];
+                self.sample("cloud_charged_requests_total", &labels, count as f64);
+            }
+        }
+        self.family("cloud_bytes_total", "counter", "Payload bytes to and from clouds.");
+        for cloud in clouds {
+            let counts = cloud.costs().counts();
+            for (direction, bytes) in [("up", counts.uploaded_bytes), ("down", counts.downloaded_bytes)] {
+                let labels = [("cloud", &**cloud.name()), ("direction", direction)];
+                self.sample("cloud_bytes_total", &labels, bytes as f64);
+            }
+        }
+    }
+
     /// The NFS server.
     fn nfs(&mut self, nfs: &MetricsSnapshot) {
         self.family("nfs_operations_total", "counter", "NFS operations.");
@@ -153,6 +177,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
             }
         }
     }
+    text.costs(&node.clouds.connections());
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.0)
 }
 
