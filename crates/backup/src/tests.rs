@@ -44,11 +44,14 @@ impl Notes for Kept {
     }
 }
 
+/// Name, content, and what goes wrong on the way there.
+type TestCloud = (String, Arc<Memory>, Arc<Faulty<Arc<Memory>>>);
+
 /// A gateway with three clouds, and what its store holds.
 struct World {
     environment: Environment,
     keys: Arc<BackupKeys>,
-    clouds: Vec<(String, Arc<Memory>, Arc<Faulty<Arc<Memory>>>)>,
+    clouds: Vec<TestCloud>,
     kept: Kept,
     rows: Rows,
     /// Rows after each backup, by its number.
@@ -115,12 +118,8 @@ impl World {
 
     /// A start of the gateway: the first one, or after a crash or a restore.
     async fn start(&mut self) -> bool {
-        let (writer, is_old) = Writer::new(
-            self.keys.clone(),
-            self.environment.clone(),
-            self.kept.0.lock().clone(),
-            &self.survey().await,
-        );
+        let (survey, kept) = (self.survey().await, self.kept.0.lock().clone());
+        let (writer, is_old) = Writer::new(self.keys.clone(), self.environment.clone(), kept, &survey);
         self.writer = Some(writer);
         is_old
     }

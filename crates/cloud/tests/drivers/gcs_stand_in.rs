@@ -58,15 +58,16 @@ fn failed(status: StatusCode, code: &str) -> Response {
 }
 
 impl Store {
-    fn admit(&self, bucket: &str, headers: &HeaderMap) -> Result<(), Response> {
+    /// Why it is not let in, if it is not.
+    fn refusal(&self, bucket: &str, headers: &HeaderMap) -> Option<Response> {
         let given = headers.get("authorization").and_then(|value| value.to_str().ok());
         if given != Some(&self.authorization) {
-            return Err(failed(StatusCode::UNAUTHORIZED, "AuthenticationRequired"));
+            return Some(failed(StatusCode::UNAUTHORIZED, "AuthenticationRequired"));
         }
         if bucket != self.bucket {
-            return Err(failed(StatusCode::NOT_FOUND, "NoSuchBucket"));
+            return Some(failed(StatusCode::NOT_FOUND, "NoSuchBucket"));
         }
-        Ok(())
+        None
     }
 }
 
@@ -76,7 +77,7 @@ async fn list(
     Query(query): Query<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(refusal) = store.admit(&bucket, &headers) {
+    if let Some(refusal) = store.refusal(&bucket, &headers) {
         return refusal;
     }
     let text = |key: &str| query.get(key).cloned().unwrap_or_default();
@@ -111,7 +112,7 @@ async fn object(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    if let Err(refusal) = store.admit(&bucket, &headers) {
+    if let Some(refusal) = store.refusal(&bucket, &headers) {
         return refusal;
     }
     let mut objects = store.objects.lock();

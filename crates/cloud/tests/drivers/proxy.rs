@@ -197,7 +197,7 @@ impl State {
 }
 
 /// Makes the head of an answer announce more than there is; tells how many bytes of the content are still to come.
-fn exaggerate(bytes: &mut Vec<u8>) -> Option<usize> {
+fn exaggerate(bytes: &mut [u8]) -> Option<usize> {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     let head = text.find("\r\n\r\n")?;
     let start = text[..head].find("content-length: ")? + "content-length: ".len();
