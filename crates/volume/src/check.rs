@@ -9,6 +9,7 @@ use ids::{BlockIndex, ObjectId};
 use meta::Scan;
 
 use crate::VolumeError;
+use crate::directories::read_directories;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
 use crate::row::{
     AttemptRow, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, Origin, Share, ShareRow, Special,
@@ -57,6 +58,7 @@ impl Volume {
         };
         check.objects().await?;
         check.shares().await?;
+        check.directories().await?;
         check.orphans().await?;
         check.garbage().await?;
         check.contents().await?;
@@ -313,6 +315,28 @@ impl Check<'_> {
         if attributes.kind != FileKind::Regular && (current.key || current.stored_blocks.is_some()) {
             self.find(object, "a key or blocks of something that is no regular file");
         }
+    }
+
+    /// After the objects: policies are of directories that are there.
+    async fn directories(&mut self) -> Result<(), VolumeError> {
+        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+        let directories = match read_directories(self.inner.keys, &mut *transaction).await {
+            Err(error @ VolumeError::Damaged { .. }) => {
+                self.find(None, error.to_string());
+                return Ok(());
+            }
+            directories => directories?,
+        };
+        for (object, policy) in directories {
+            let node = self.nodes.get(&object);
+            if !node.is_some_and(|node| node.has_inode && node.kind == FileKind::Directory) {
+                self.find(object, "a policy of a directory that does not exist");
+            }
+            if self.inner.policy(policy).is_err() {
+                self.find(object, format!("policy {policy} of this directory does not exist"));
+            }
+        }
+        Ok(())
     }
 
     async fn orphans(&mut self) -> Result<(), VolumeError> {

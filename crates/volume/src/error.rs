@@ -90,6 +90,16 @@ pub enum VolumeError {
     /// A volume that still has files.
     #[error("the volume {0:?} is not empty; remove its files first or force it")]
     VolumeNotEmpty(String),
+    /// No directory of that path.
+    #[error(
+        "there is no directory {0:?} in the volume; name one from the root of the volume, parts separated by '/'"
+    )]
+    NoDirectory(String),
+    /// As many directories with policies of their own as there may be.
+    #[error(
+        "{0} directories of the volume have policies of their own, and no more can; let some follow the one above them"
+    )]
+    TooManyDirectories(usize),
     /// The cache failed.
     #[error(transparent)]
     Cache(#[from] CacheError),

@@ -23,6 +23,7 @@ const SHARES: u8 = 0x0B;
 const ATTEMPTS: u8 = 0x0C;
 const CONTENT: u8 = 0x0D;
 const CONTENT_OF: u8 = 0x0E;
+const DIRECTORY_POLICY: u8 = 0x0F;
 const OBJECT: u8 = 0x10;
 
 const INODE: u8 = 0x01;
@@ -141,7 +142,15 @@ impl Keys {
         self.table(ORPHAN).prefix_range()
     }
 
-    /// The object in the key of an orphan's row.
+    pub fn directory_policy(self, directory: ObjectId) -> Bytes {
+        self.table(DIRECTORY_POLICY).fixed(&directory.to_bytes()).build()
+    }
+
+    pub fn directory_policies(self) -> KeyRange {
+        self.table(DIRECTORY_POLICY).prefix_range()
+    }
+
+    /// The object in the key of an orphan's row, or of that of a directory's policy.
     pub fn orphan_of(key: &[u8]) -> Option<ObjectId> {
         Some(ObjectId::from_bytes(key.get(5..)?.try_into().ok()?))
     }
@@ -310,9 +319,23 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 12] {
-        [OBJECT, ORPHAN, GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, USAGE, EPOCH, POLICY, VOLUME]
-            .map(|t| self.table(t).prefix_range())
+    pub fn everything(self) -> [KeyRange; 13] {
+        [
+            OBJECT,
+            ORPHAN,
+            GARBAGE,
+            REPAIR,
+            SHARES,
+            ATTEMPTS,
+            CONTENT,
+            CONTENT_OF,
+            DIRECTORY_POLICY,
+            USAGE,
+            EPOCH,
+            POLICY,
+            VOLUME,
+        ]
+        .map(|t| self.table(t).prefix_range())
     }
 
     /// What the row with a key of [`Keys::objects`] is.

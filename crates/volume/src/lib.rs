@@ -79,6 +79,7 @@
 //! | `0C` attempts | slot, object, block 8 | creator, seal id 8, version, how many more: numbers that write-backs of one start got and that are not settled; at most 1,024 |
 //! | `0D` content | slot, policy 4, content id 24 (crate `seal`) | object 18, block, version, creator, seal id 8: a version with this content |
 //! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
+//! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -108,6 +109,7 @@ mod attempts;
 mod byte_ranges;
 mod check;
 mod contents;
+mod directories;
 mod error;
 mod garbage;
 mod keys;

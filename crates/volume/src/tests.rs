@@ -7,6 +7,7 @@ mod clones;
 mod concurrent_clones;
 mod conformance;
 mod crash;
+mod directories;
 mod files;
 mod large_clones;
 mod model;

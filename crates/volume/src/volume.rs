@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use upkeep::BlockVersion;
 
 use crate::VolumeError;
+use crate::directories::read_directories;
 use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::node::{Node, RETRIES, upkeep_transaction};
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     pub root: ObjectId,
     pub record: RwLock<VolumeRecord>,
     pub policies: RwLock<BTreeMap<u32, Arc<Policy>>>,
+    /// Directories with a policy of their own.
+    pub directories: RwLock<Arc<BTreeMap<ObjectId, u32>>>,
     pub epochs: HashMap<(AccessorSetId, KeyEpoch), EpochKey>,
     pub references: Arc<References>,
     pub usage: Usage,
@@ -334,10 +337,11 @@ impl Inner {
         }
     }
 
-    /// Loads policies that were recorded since.
+    /// Loads policies that were recorded since, and which directories have some.
     pub async fn load_policies(&self, transaction: &mut dyn meta::Transaction) -> Result<(), VolumeError> {
         let rows = read_policies(self.keys, transaction).await?;
         self.policies.write().extend(rows);
+        *self.directories.write() = Arc::new(read_directories(self.keys, transaction).await?);
         Ok(())
     }
 }

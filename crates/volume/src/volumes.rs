@@ -16,6 +16,7 @@ use seal::{
 use tokio::sync::Notify;
 
 use crate::VolumeError;
+use crate::directories::{MAX_DIRECTORIES, encode_directory_policy, read_directories};
 use crate::keys::{self, Keys};
 use crate::node::{Node, ObjectIds, upkeep_transaction};
 use crate::orphans::orphan_was_held;
@@ -200,6 +201,17 @@ impl Volumes {
         self.change(name, &Change::Policy(policy)).await
     }
 
+    /// Sets the policy of files that are made from now on in the directory at `path` (from the root, parts separated by `/`), and below it;
+    /// `None`: that of the directory above.
+    pub async fn set_directory_policy(
+        &self,
+        name: &str,
+        path: &str,
+        policy: Option<Policy>,
+    ) -> Result<(), VolumeError> {
+        self.change(name, &Change::Directory(path.to_owned(), policy)).await
+    }
+
     /// Sets what must hold before a stable write is answered.
     pub async fn set_tier(&self, name: &str, tier: Tier) -> Result<(), VolumeError> {
         self.change(name, &Change::Tier(tier)).await
@@ -266,6 +278,7 @@ impl Volumes {
 /// A change of a volume's row.
 enum Change {
     Policy(Policy),
+    Directory(String, Option<Policy>),
     Tier(Tier),
     Delete { force: bool },
 }
@@ -278,13 +291,20 @@ impl Inner {
         record: &mut VolumeRecord,
     ) -> Result<(), VolumeError> {
         match change {
-            Change::Policy(policy) => {
-                let known = read_policies(self.keys, transaction).await?;
-                record.policy = match known.iter().find(|(_, known)| ***known == *policy) {
-                    Some((&id, _)) => id,
-                    None => known.keys().next_back().map_or(1, |last| last + 1),
+            Change::Policy(policy) => record.policy = self.number_of_policy(transaction, policy).await?,
+            Change::Directory(path, policy) => {
+                let directory = self.directory_at(transaction, path).await?;
+                let key = self.keys.directory_policy(directory);
+                let Some(policy) = policy else {
+                    transaction.delete(key);
+                    return Ok(());
                 };
-                transaction.put(self.keys.policy(record.policy), encode_policy(policy));
+                let others = read_directories(self.keys, transaction).await?;
+                if others.len() >= MAX_DIRECTORIES && !others.contains_key(&directory) {
+                    return Err(VolumeError::TooManyDirectories(others.len()));
+                }
+                let number = self.number_of_policy(transaction, policy).await?;
+                transaction.put(key, encode_directory_policy(number));
             }
             Change::Tier(tier) => record.tier = *tier,
             Change::Delete { force } => {
@@ -300,6 +320,21 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// The number of a policy, which it gets if it is new.
+    async fn number_of_policy(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        policy: &Policy,
+    ) -> Result<u32, VolumeError> {
+        let known = read_policies(self.keys, transaction).await?;
+        let number = match known.iter().find(|(_, known)| ***known == *policy) {
+            Some((&id, _)) => id,
+            None => known.keys().next_back().map_or(1, |last| last + 1),
+        };
+        transaction.put(self.keys.policy(number), encode_policy(policy));
+        Ok(number)
     }
 
     /// Takes all objects apart.
@@ -422,6 +457,7 @@ fn root_inode(record: &VolumeRecord, new: &NewVolume) -> Inode {
 async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Result<Volume, VolumeError> {
     let mut transaction = node.store.begin(meta::Mode::Optimistic).await?;
     let policies = read_policies(keys, &mut *transaction).await?;
+    let directories = read_directories(keys, &mut *transaction).await?;
     if !policies.contains_key(&record.policy) {
         return Err(VolumeError::Missing {
             what: format!("policy {} of volume {}", record.policy, record.id),
@@ -458,6 +494,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         root: record.root,
         record: RwLock::new(record),
         policies: RwLock::new(policies),
+        directories: RwLock::new(Arc::new(directories)),
         epochs,
         references,
         usage: Usage::default(),

@@ -8,7 +8,7 @@ use ids::{BlockIndex, GatewayId, ObjectId, Version};
 
 use crate::VolumeError;
 use crate::repair::{decode_repair, fragments_of};
-use crate::row::{BlockEntry, Origin, Policy, Sealed, Special};
+use crate::row::{BlockEntry, Inode, Origin, Policy, Sealed, Special};
 use crate::transaction::Entry;
 use crate::volume::{FileRows, Inner, Volume};
 
@@ -59,7 +59,9 @@ impl Volume {
     ) -> Result<Option<FileReport>, VolumeError> {
         let inner = &self.inner;
         let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
-        let Some(object) = inner.resolve(&mut *transaction, path).await? else { return Ok(None) };
+        let found = inner.resolve(&mut *transaction, path).await?;
+        let regular = found.filter(|(_, inode)| inode.attributes.kind == FileKind::Regular);
+        let Some((object, _)) = regular else { return Ok(None) };
         let Some(file) = inner.file_rows(&mut *transaction, object).await? else { return Ok(None) };
         let Special::File { shift, .. } = file.inode.special else { return Ok(None) };
         let size = file.inode.attributes.size;
@@ -112,11 +114,11 @@ impl Inner {
     }
 
     /// The object at a path, with the eyes of the superuser; links are not followed.
-    async fn resolve(
+    pub async fn resolve(
         &self,
         transaction: &mut dyn meta::Transaction,
         path: &str,
-    ) -> Result<Option<ObjectId>, VolumeError> {
+    ) -> Result<Option<(ObjectId, Inode)>, VolumeError> {
         let mut at = self.root;
         for part in path.split('/').filter(|part| !part.is_empty()) {
             let Ok(name) = Name::new(Bytes::copy_from_slice(part.as_bytes())) else { return Ok(None) };
@@ -128,7 +130,6 @@ impl Inner {
             }
         }
         let Some(row) = transaction.get(&self.keys.inode(at)).await? else { return Ok(None) };
-        let regular = self.inode(at, &row)?.attributes.kind == FileKind::Regular;
-        Ok(regular.then_some(at))
+        Ok(Some((at, self.inode(at, &row)?)))
     }
 }

@@ -30,10 +30,15 @@ pub enum VolumeCommand {
         name: String,
     },
     /// Change the policy for files made from now on
-    #[command(after_help = "Example: kurma volume set home --tier cloud")]
+    #[command(
+        after_help = "Examples: kurma volume set home --tier cloud\n          kurma volume set home --directory vm/images --policy caont-rs:2+1"
+    )]
     Set {
         /// Name of the volume
         name: String,
+        /// Only for what is made in this directory and below it: a path from the root of the volume. `--policy inherit` ends that
+        #[arg(long)]
+        directory: Option<String>,
         #[command(flatten)]
         policy: Policy,
     },
@@ -91,6 +96,9 @@ const COLUMNS: &[(&str, &str)] = &[
     ("/id", "ID"),
 ];
 
+const DIRECTORIES: &[(&str, &str)] =
+    &[("/path", "DIRECTORY"), ("/policy", "POLICY"), ("/clouds", "CLOUDS"), ("/block_size", "BLOCK")];
+
 impl VolumeCommand {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let client = AdminClient::new(&context.target)?;
@@ -109,12 +117,24 @@ impl VolumeCommand {
             }
             VolumeCommand::Show { name } => {
                 let volume = client.get(&format!("/v1/volumes/{}", encoded(&name)))?;
-                context.show(&volume, |volume| table::print(&json!([volume]), COLUMNS));
+                context.show(&volume, |volume| {
+                    table::print(&json!([volume]), COLUMNS);
+                    if volume["directories"].as_array().is_some_and(|directories| !directories.is_empty()) {
+                        table::print(&volume["directories"], DIRECTORIES);
+                    }
+                });
             }
-            VolumeCommand::Set { name, policy } => {
-                let volume =
-                    client.post(&format!("/v1/volumes/{}/set", encoded(&name)), policy.body(&name))?;
-                context.show(&volume, |_| say(format_args!("new files of {name} follow the new policy")));
+            VolumeCommand::Set { name, directory, policy } => {
+                let mut body = policy.body(&name);
+                let place = match &directory {
+                    Some(path) => format!("{path} of {name}"),
+                    None => name.clone(),
+                };
+                if let Some(path) = directory {
+                    body["directory"] = json!(path);
+                }
+                let volume = client.post(&format!("/v1/volumes/{}/set", encoded(&name)), body)?;
+                context.show(&volume, |_| say(format_args!("new files of {place} follow the new policy")));
             }
             VolumeCommand::Delete { name } => {
                 let gone = client.post(&format!("/v1/volumes/{}/delete", encoded(&name)), json!({}))?;

@@ -2,12 +2,19 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Json;
+use file_system::{FileId, FileSystem};
+use ids::ObjectId;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use volume::Policy;
 
 use super::{Answer, Refusal};
 use crate::config::{ByteSize, Tier, VolumeConfig};
 use crate::node::{Node, Served};
+
+fn clouds_of(node: &Node, policy: &Policy) -> Vec<String> {
+    policy.placement.clouds().iter().map(|cloud| node.clouds.name_of(*cloud)).collect()
+}
 
 fn describe(node: &Node, served: &Served) -> Value {
     let volume = &served.volume;
@@ -15,9 +22,9 @@ fn describe(node: &Node, served: &Served) -> Value {
     let (objects, bytes) = volume.usage();
     json!({
         "name": volume.name(),
-        "id": file_system::FileSystem::volume(&**volume).to_string(),
+        "id": FileSystem::volume(&**volume).to_string(),
         "policy": policy.placement.scheme().to_string(),
-        "clouds": policy.placement.clouds().iter().map(|cloud| node.clouds.name_of(*cloud)).collect::<Vec<_>>(),
+        "clouds": clouds_of(node, &policy),
         "block_size": policy.block_shift().bytes(),
         "tier": Tier::from(volume.tier()),
         "integrity_only": policy.protection.suite == seal::Suite::IntegrityOnly,
@@ -40,7 +47,10 @@ pub(super) async fn list(State(node): State<Arc<Node>>) -> Answer {
 }
 
 pub(super) async fn show(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer {
-    Ok(Json(describe(&node, &*find(&node, &name)?)))
+    let served = find(&node, &name)?;
+    let mut shown = describe(&node, &served);
+    shown["directories"] = directories(&node, &served).await;
+    Ok(Json(shown))
 }
 
 /// Makes a volume; what is not said is as in a configuration file.
@@ -52,6 +62,24 @@ pub(super) async fn create(State(node): State<Arc<Node>>, Json(body): Json<Value
     Ok(Json(describe(&node, &served)))
 }
 
+/// The policies of a volume's directories, by path; that of one which is not found among the first names, by its number.
+async fn directories(node: &Node, served: &Served) -> Value {
+    let policies = served.volume.directory_policies();
+    let volume = FileSystem::volume(&*served.volume);
+    let file = |object: &ObjectId| FileId { volume, object: *object };
+    let paths = node.paths_of(policies.iter().map(|(object, _)| file(object)).collect()).await;
+    let shown = policies.iter().map(|(object, policy)| {
+        let path = paths.get(&file(object)).cloned().unwrap_or_else(|| format!("object {object}"));
+        json!({
+            "path": path,
+            "policy": policy.placement.scheme().to_string(),
+            "clouds": clouds_of(node, policy),
+            "block_size": policy.block_shift().bytes(),
+        })
+    });
+    shown.collect::<Vec<_>>().into()
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Changes {
@@ -61,9 +89,13 @@ pub(super) struct Changes {
     clouds: Option<Vec<String>>,
     block_size: Option<ByteSize>,
     tier: Option<Tier>,
+    directory: Option<String>,
 }
 
-/// Changes the policy for files made from now on.
+/// What a directory says when it is to follow the one above it.
+const INHERIT: &str = "inherit";
+
+/// Changes the policy for files made from now on, in the whole volume or in one directory.
 pub(super) async fn set(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
@@ -73,6 +105,16 @@ pub(super) async fn set(
     // The clouds that are chosen stay until the volume names them.
     let _alone = node.changing_clouds.lock().await;
     let served = find(&node, &name)?;
+    if let Some(directory) = &changes.directory {
+        if changes.tier.is_some() {
+            return Err(Refusal::bad("the tier is that of the whole volume; leave out the directory"));
+        }
+        if changes.policy.as_deref() == Some(INHERIT) {
+            let inherits = node.volumes.set_directory_policy(&name, directory, None).await;
+            inherits.map_err(Refusal::bad)?;
+            return Ok(Json(describe(&node, &served)));
+        }
+    }
     let now = served.volume.policy();
     let wanted = VolumeConfig {
         name: name.clone(),
@@ -87,6 +129,11 @@ pub(super) async fn set(
         export: Default::default(),
     };
     let policy = node.policy(&wanted).map_err(Refusal::bad)?;
+    if let Some(directory) = &changes.directory {
+        let set = node.volumes.set_directory_policy(&name, directory, Some(policy)).await;
+        set.map_err(Refusal::bad)?;
+        return Ok(Json(describe(&node, &served)));
+    }
     node.volumes.set_policy(&name, policy).await.map_err(Refusal::failed)?;
     node.volumes.set_tier(&name, wanted.tier.into()).await.map_err(Refusal::failed)?;
     Ok(Json(describe(&node, &served)))

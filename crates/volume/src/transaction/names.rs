@@ -99,9 +99,11 @@ impl VolumeTransaction {
     ) -> FsResult<Opened> {
         let attributes = self.newborn(directory, FileKind::Regular, Device::default(), set).await?;
         let object = attributes.file.object;
-        let (policy, accessors, epoch) = {
+        let known = |object| self.objects.get(&object).map(|loaded| loaded.inode.special.clone());
+        let policy = self.volume.policy_of_files_in(directory.object, known).await?;
+        let (accessors, epoch) = {
             let record = self.volume.record.read();
-            (record.policy, record.accessors, record.epoch)
+            (record.accessors, record.epoch)
         };
         let shift = self.volume.policy(policy)?.block_shift();
         let missing = || VolumeError::Missing { what: format!("the key of epoch {epoch}") };
@@ -222,6 +224,9 @@ impl VolumeTransaction {
         let attributes = &mut self.edit(object)?.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
         attributes.links = if is_directory { 0 } else { attributes.links.saturating_sub(1) };
+        if is_directory {
+            self.meta.delete(self.volume.keys.directory_policy(object));
+        }
         Ok(())
     }
 
