@@ -1,4 +1,4 @@
-//! Clouds that lie, forget, hang and refuse: with `rs:2+1` over three clouds the client notices nothing, the tamper
+//! Clouds that lie, forget, hang and refuse: with three clouds, whatever the dispersal, the client notices nothing, the tamper
 //! log notices everything, and repair makes it good.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
@@ -15,6 +15,9 @@ use support::{
     place_in_dir,
 };
 
+/// Every way to disperse blocks over three clouds (`K62`).
+const DISPERSALS: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
+
 /// Three directory clouds and a volume with blocks of 64 KiB.
 struct World {
     folder: tempfile::TempDir,
@@ -30,6 +33,12 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::in_folder(folder.path());
         World::with(scenario, folder, &settings).await
+    }
+
+    async fn dispersed(scenario: &str, policy: &'static str) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings { policy, ..Settings::in_folder(folder.path()) };
+        World::with(&format!("{scenario} {policy}"), folder, &settings).await
     }
 
     async fn with(scenario: &str, folder: tempfile::TempDir, settings: &Settings) -> World {
@@ -107,7 +116,15 @@ impl World {
 
 /// One block of one file is treated `how` in each cloud in turn.
 async fn one_bad_fragment_heals(scenario: &str, how: impl Fn(&[u8]) -> Option<Vec<u8>>) {
-    let mut world = World::new(scenario).await;
+    one_bad_fragment_heals_with("rs:2+1", scenario, how).await;
+}
+
+async fn one_bad_fragment_heals_with(
+    policy: &'static str,
+    scenario: &str,
+    how: impl Fn(&[u8]) -> Option<Vec<u8>>,
+) {
+    let mut world = World::dispersed(scenario, policy).await;
     let paths = ["in-a", "in-b", "in-c"];
     for path in paths {
         world.write(path, 3 * 65_536 + 1000).await;
@@ -124,7 +141,9 @@ async fn one_bad_fragment_heals(scenario: &str, how: impl Fn(&[u8]) -> Option<Ve
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_deleted_fragment_is_read_from_elsewhere_and_stored_again() {
-    one_bad_fragment_heals("deleted", |_| None).await;
+    for policy in DISPERSALS {
+        one_bad_fragment_heals_with(policy, "deleted", |_| None).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -145,6 +164,18 @@ async fn an_extended_fragment_is_read_from_elsewhere_and_stored_again() {
 async fn garbage_instead_of_a_fragment_is_read_from_elsewhere_and_stored_again() {
     one_bad_fragment_heals("garbage", |before| Some(noise().bytes(before.len()).to_vec())).await;
     one_bad_fragment_heals("zeros", |before| Some(vec![0; before.len()])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_flipped_bit_is_noticed_whatever_the_dispersal() {
+    for policy in DISPERSALS {
+        let flip = |before: &[u8]| {
+            let mut bytes = before.to_vec();
+            bytes[before.len() / 2] ^= 1;
+            Some(bytes)
+        };
+        one_bad_fragment_heals_with(policy, "flipped", flip).await;
+    }
 }
 
 fn noise() -> Random {
@@ -201,55 +232,63 @@ fn swap(world: &World, one: FragmentPlace, other: FragmentPlace) -> [(FragmentPl
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_blocks_of_a_file_swapped_are_noticed_and_made_good() {
-    let mut world = World::new("swapped blocks").await;
-    let paths = ["in-a", "in-b", "in-c"];
-    for path in paths {
-        world.write(path, 4 * 65_536).await;
+    for policy in DISPERSALS {
+        let mut world = World::dispersed("swapped blocks", policy).await;
+        let paths = ["in-a", "in-b", "in-c"];
+        for path in paths {
+            world.write(path, 4 * 65_536).await;
+        }
+        world.gateway.flush();
+        let mut damaged = Vec::new();
+        for (path, cloud) in paths.into_iter().zip(["a", "b", "c"]) {
+            let (one, other) = (world.fragment(path, 1, cloud), world.fragment(path, 2, cloud));
+            damaged.extend(swap(&world, one, other));
+        }
+        world.expect_healing(&damaged).await;
     }
-    world.gateway.flush();
-    let mut damaged = Vec::new();
-    for (path, cloud) in paths.into_iter().zip(["a", "b", "c"]) {
-        let (one, other) = (world.fragment(path, 1, cloud), world.fragment(path, 2, cloud));
-        damaged.extend(swap(&world, one, other));
-    }
-    world.expect_healing(&damaged).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_same_block_of_two_files_swapped_is_noticed_and_made_good() {
-    let mut world = World::new("swapped files").await;
-    for path in ["one", "other"] {
-        world.write(path, 4 * 65_536).await;
+    for policy in DISPERSALS {
+        let mut world = World::dispersed("swapped files", policy).await;
+        for path in ["one", "other"] {
+            world.write(path, 4 * 65_536).await;
+        }
+        world.gateway.flush();
+        let mut damaged = Vec::new();
+        for (block, cloud) in [(0, "a"), (1, "b"), (2, "c")] {
+            let (one, other) = (world.fragment("one", block, cloud), world.fragment("other", block, cloud));
+            assert_eq!(one.version, other.version);
+            damaged.extend(swap(&world, one, other));
+        }
+        world.expect_healing(&damaged).await;
     }
-    world.gateway.flush();
-    let mut damaged = Vec::new();
-    for (block, cloud) in [(0, "a"), (1, "b"), (2, "c")] {
-        let (one, other) = (world.fragment("one", block, cloud), world.fragment("other", block, cloud));
-        assert_eq!(one.version, other.version);
-        damaged.extend(swap(&world, one, other));
-    }
-    world.expect_healing(&damaged).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_older_version_put_back_is_noticed_and_made_good() {
-    let mut world = World::new("older version").await;
-    world.write("file", 3 * 65_536).await;
-    world.gateway.flush();
-    let clouds = [(0, "a"), (1, "b"), (2, "c")];
-    let old: Vec<Vec<u8>> = clouds
-        .iter()
-        .map(|(block, cloud)| std::fs::read(world.file_of(&world.fragment("file", *block, cloud))).unwrap())
-        .collect();
-    world.write("file", 3 * 65_536).await;
-    world.gateway.flush();
-    let mut damaged = Vec::new();
-    for ((block, cloud), old) in clouds.into_iter().zip(old) {
-        let place = world.fragment("file", block, cloud);
-        let before = world.damage(&place, |_| Some(old));
-        damaged.push((place, before));
+    for policy in DISPERSALS {
+        let mut world = World::dispersed("older version", policy).await;
+        world.write("file", 3 * 65_536).await;
+        world.gateway.flush();
+        let clouds = [(0, "a"), (1, "b"), (2, "c")];
+        let old: Vec<Vec<u8>> = clouds
+            .iter()
+            .map(|(block, cloud)| {
+                std::fs::read(world.file_of(&world.fragment("file", *block, cloud))).unwrap()
+            })
+            .collect();
+        world.write("file", 3 * 65_536).await;
+        world.gateway.flush();
+        let mut damaged = Vec::new();
+        for ((block, cloud), old) in clouds.into_iter().zip(old) {
+            let place = world.fragment("file", block, cloud);
+            let before = world.damage(&place, |_| Some(old));
+            damaged.push((place, before));
+        }
+        world.expect_healing(&damaged).await;
     }
-    world.expect_healing(&damaged).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
