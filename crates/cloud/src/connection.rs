@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use environment::Environment;
 
+use crate::driver::Driven;
 use crate::{
     Accounted, Cloud, CloudError, CloudUrl, Costs, Credentials, Health, Limited, Moving, Observed, Rates,
     ReadOnly, Retry, RetryPolicy, Throttled, TimeoutPolicy, Timeouts, azure, dir, gcs, s3, sftp, swift,
@@ -83,12 +84,12 @@ impl Connection {
             CloudUrl::Azure(location) => azure::open(name, location, credentials)?,
             CloudUrl::Gcs(location) => gcs::open(name, location, credentials)?,
             CloudUrl::Sftp(location) => {
-                Arc::new(sftp::Sftp::open(env, name, location, credentials, options.is_known()))
+                Arc::new(Driven(sftp::Sftp::open(env, name, location, credentials, options.is_known())))
             }
             CloudUrl::Webdav(location) => {
-                Arc::new(webdav::Webdav::open(env, name, location, credentials, options.is_known())?)
+                Arc::new(Driven(webdav::Webdav::open(env, name, location, credentials, options.is_known())?))
             }
-            CloudUrl::Swift(location) => Arc::new(swift::Swift::open(name, location, credentials)?),
+            CloudUrl::Swift(location) => Arc::new(Driven(swift::Swift::open(name, location, credentials)?)),
         };
         Ok(Connection::assemble(env, name, driver, options))
     }

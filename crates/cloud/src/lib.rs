@@ -38,6 +38,7 @@ mod contract;
 mod costs;
 mod credentials;
 pub mod dir;
+mod driver;
 mod error;
 mod estimate;
 mod fan_out;

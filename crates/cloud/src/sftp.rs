@@ -23,11 +23,10 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use crate::contract::{clip, length_of};
+use crate::driver::Driver;
 use crate::error::shortened;
 use crate::fan_out::{self, INCOMING};
-use crate::{
-    Cloud, CloudError, Credentials, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode,
-};
+use crate::{CloudError, Credentials, ErrorKind, MAX_OBJECT, ObjectName, Operation, PutMode};
 use session::{Broken, Session};
 use wire::{Attributes, CHUNK, Reply, Request, Status};
 
@@ -37,8 +36,6 @@ const SESSIONS: usize = 4;
 const WINDOW: usize = 64;
 /// The most files that one directory may hold; there are some hundreds of directories.
 const MAX_FILES: usize = 1 << 20;
-/// Directories that are listed at the same time.
-const LISTED_AT_ONCE: usize = 8;
 /// Age in seconds of what is swept.
 const LEFT_BEHIND: u32 = 3600;
 
@@ -72,13 +69,15 @@ pub(crate) struct Sftp {
 }
 
 /// What ended an operation.
-enum Failure {
+pub(crate) enum Failure {
     Broken(Broken),
     Server(Status),
     /// The server answered something that is no answer to the question.
     Nonsense,
     Refused(String),
     TooLarge(u64),
+    /// The name is taken.
+    Exists,
 }
 
 impl From<Broken> for Failure {
@@ -291,6 +290,19 @@ impl Sftp {
         Ok(())
     }
 
+    /// What is in a directory; nothing, if it was removed meanwhile.
+    async fn listed(&self, session: &Session, path: String) -> Outcome<fan_out::Listed> {
+        let entries = match entries(session, &self.path(&path)).await {
+            Err(failure) if failure.is(wire::NO_SUCH_FILE) => Vec::new(),
+            entries => entries?,
+        };
+        let listed = entries.into_iter().filter_map(|(file, about)| match about.is_directory() {
+            true => Some((file, None)),
+            false => Some((file, Some(about.size.filter(|_| about.is_file())?))),
+        });
+        Ok(listed.collect())
+    }
+
     /// A missing file in a missing store is not "no such object".
     async fn require(&self, session: &Session) -> Outcome<()> {
         match attributes(session.ask(Request::Stat(&self.path(INCOMING))).await?) {
@@ -310,55 +322,6 @@ impl Sftp {
             self.require(session).await?;
         }
         Err(failure)
-    }
-
-    fn error(&self, operation: Operation, object: &str, failure: Failure) -> CloudError {
-        let (kind, cause) = match failure {
-            Failure::Broken(Broken::Lost(cause)) => (ErrorKind::Transient, cause),
-            Failure::Broken(Broken::Refused(cause)) | Failure::Refused(cause) => (ErrorKind::Refused, cause),
-            Failure::Nonsense => (ErrorKind::Transient, "the server's answer makes no sense".into()),
-            Failure::TooLarge(size) => {
-                let cause = format!("{size} bytes are more than the {MAX_OBJECT} that an object may have");
-                (ErrorKind::Refused, cause)
-            }
-            Failure::Server(status) => {
-                let kind = match status.code {
-                    wire::NO_SUCH_FILE => ErrorKind::NotFound,
-                    wire::PERMISSION_DENIED | wire::UNSUPPORTED => ErrorKind::Refused,
-                    _ => ErrorKind::Transient,
-                };
-                (kind, format!("the server says {:?} ({})", status.message, status.code))
-            }
-        };
-        CloudError::new(kind, &self.cloud, operation, object, shortened(&cause))
-    }
-
-    async fn try_put(&self, name: &ObjectName, parts: &[Bytes], mode: PutMode) -> Outcome<()> {
-        if length_of(parts) > MAX_OBJECT {
-            return Err(Failure::TooLarge(length_of(parts)));
-        }
-        let session = &*self.session().await?;
-        if mode == PutMode::Create && !session.has_link {
-            let cause = "the server cannot create objects atomically (hardlink@openssh.com); OpenSSH's can";
-            return Err(Failure::Refused(cause.into()));
-        }
-        let incoming = self.path(&format!("{INCOMING}/{:016x}", self.entropy.next_u64()));
-        let request = Request::Open { path: &incoming, flags: wire::WRITE_NEW };
-        let file = opened(session, request).await;
-        let mut file = match file {
-            Ok(file) => file,
-            Err(failure) => return self.explain(session, failure).await,
-        };
-        file.unfinished = Some(incoming.clone());
-        write_all(&file, parts).await?;
-        if let Some(reply) = session.sync(&file.handle).await? {
-            done(reply)?;
-        }
-        self.give_name(session, &incoming, name, mode).await?;
-        if mode == PutMode::Overwrite {
-            file.unfinished = None;
-        }
-        Ok(())
     }
 
     /// Gives a file its name, and makes the directories of the name when they are missing.
@@ -395,7 +358,7 @@ impl Sftp {
                 // The protocol has no word for "exists".
                 Err(failure) if failure.is(wire::FAILURE) && mode == PutMode::Create => {
                     return match attributes(session.ask(Request::Stat(target)).await?) {
-                        Ok(_) => Err(Failure::Server(Status { code: EXISTS, message: "exists".into() })),
+                        Ok(_) => Err(Failure::Exists),
                         Err(_) => Err(failure),
                     };
                 }
@@ -404,8 +367,63 @@ impl Sftp {
         }
         Err(Failure::Nonsense)
     }
+}
 
-    async fn try_get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Outcome<Bytes> {
+#[async_trait]
+impl Driver for Sftp {
+    type Failure = Failure;
+
+    fn error(&self, operation: Operation, object: &str, failure: Failure) -> CloudError {
+        let (kind, cause) = match failure {
+            Failure::Broken(Broken::Lost(cause)) => (ErrorKind::Transient, cause),
+            Failure::Broken(Broken::Refused(cause)) | Failure::Refused(cause) => (ErrorKind::Refused, cause),
+            Failure::Nonsense => (ErrorKind::Transient, "the server's answer makes no sense".into()),
+            Failure::Exists => (ErrorKind::AlreadyExists, "the name is taken".into()),
+            Failure::TooLarge(size) => {
+                let cause = format!("{size} bytes are more than the {MAX_OBJECT} that an object may have");
+                (ErrorKind::Refused, cause)
+            }
+            Failure::Server(status) => {
+                let kind = match status.code {
+                    wire::NO_SUCH_FILE => ErrorKind::NotFound,
+                    wire::PERMISSION_DENIED | wire::UNSUPPORTED => ErrorKind::Refused,
+                    _ => ErrorKind::Transient,
+                };
+                (kind, format!("the server says {:?} ({})", status.message, status.code))
+            }
+        };
+        CloudError::new(kind, &self.cloud, operation, object, shortened(&cause))
+    }
+
+    async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Outcome<()> {
+        if length_of(&parts) > MAX_OBJECT {
+            return Err(Failure::TooLarge(length_of(&parts)));
+        }
+        let session = &*self.session().await?;
+        if mode == PutMode::Create && !session.has_link {
+            let cause = "the server cannot create objects atomically (hardlink@openssh.com); OpenSSH's can";
+            return Err(Failure::Refused(cause.into()));
+        }
+        let incoming = self.path(&format!("{INCOMING}/{:016x}", self.entropy.next_u64()));
+        let request = Request::Open { path: &incoming, flags: wire::WRITE_NEW };
+        let file = opened(session, request).await;
+        let mut file = match file {
+            Ok(file) => file,
+            Err(failure) => return self.explain(session, failure).await,
+        };
+        file.unfinished = Some(incoming.clone());
+        write_all(&file, &parts).await?;
+        if let Some(reply) = session.sync(&file.handle).await? {
+            done(reply)?;
+        }
+        self.give_name(session, &incoming, name, mode).await?;
+        if mode == PutMode::Overwrite {
+            file.unfinished = None;
+        }
+        Ok(())
+    }
+
+    async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Outcome<Bytes> {
         let session = &*self.session().await?;
         let path = self.path_of(name);
         let file = match opened(session, Request::Open { path: &path, flags: wire::READ }).await {
@@ -427,7 +445,7 @@ impl Sftp {
         Ok(whole.freeze())
     }
 
-    async fn try_head(&self, name: &ObjectName) -> Outcome<u64> {
+    async fn head(&self, name: &ObjectName) -> Outcome<u64> {
         let session = &*self.session().await?;
         let path = self.path_of(name);
         match attributes(session.ask(Request::Stat(&path)).await?) {
@@ -436,7 +454,7 @@ impl Sftp {
         }
     }
 
-    async fn try_delete(&self, name: &ObjectName) -> Outcome<()> {
+    async fn delete(&self, name: &ObjectName) -> Outcome<()> {
         let session = &*self.session().await?;
         let path = self.path_of(name);
         match done(session.ask(Request::Remove(&path)).await?) {
@@ -445,100 +463,9 @@ impl Sftp {
         }
     }
 
-    async fn try_list(&self, prefix: &str, after: &str, limit: usize) -> Outcome<Vec<(ObjectName, u64)>> {
+    async fn list(&self, prefix: &str, after: &str, limit: usize) -> Outcome<Vec<(ObjectName, u64)>> {
         let session = &*self.session().await?;
         self.require(session).await?;
-        let mut folders = Vec::new();
-        for first in self.folders(session, "", "", prefix, after).await? {
-            let path = fan_out::file_name(&first);
-            folders.extend(self.folders(session, &path, &first, prefix, after).await?);
-        }
-        let listed = folders.into_iter().map(|beginning| self.files(session, beginning));
-        let mut listed = futures::stream::iter(listed).buffered(LISTED_AT_ONCE);
-        let mut found = Vec::new();
-        while found.len() < limit {
-            let Some(files) = listed.try_next().await? else { break };
-            let wanted =
-                |(name, _): &(ObjectName, u64)| name.as_str().starts_with(prefix) && name.as_str() > after;
-            found.extend(files.into_iter().filter(wanted));
-        }
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    /// Beginnings of names with directories in `below`; sorted.
-    async fn folders(
-        &self,
-        session: &Session,
-        below: &str,
-        so_far: &str,
-        prefix: &str,
-        after: &str,
-    ) -> Outcome<Vec<String>> {
-        let directories = entries(session, &self.path(below)).await?;
-        let directories = directories.iter().filter(|(_, file)| file.is_directory());
-        let mut found: Vec<String> =
-            directories.filter_map(|(file, _)| fan_out::beginning(so_far, file, prefix, after)).collect();
-        found.sort_unstable();
-        Ok(found)
-    }
-
-    /// The objects in the directory of names with this beginning, sorted.
-    async fn files(&self, session: &Session, beginning: String) -> Outcome<Vec<(ObjectName, u64)>> {
-        let file = fan_out::file_name(&beginning);
-        let path = self.path(&format!("{}/{}", &file[..1], &file[1..2]));
-        let files = match entries(session, &path).await {
-            Err(failure) if failure.is(wire::NO_SUCH_FILE) => Vec::new(), // removed meanwhile
-            files => files?,
-        };
-        let objects = files.into_iter().filter(|(_, file)| file.is_file()).filter_map(|(file, about)| {
-            let name = fan_out::object_of(&file).filter(|name| name.as_str().starts_with(&beginning))?;
-            Some((name, about.size?))
-        });
-        let mut objects: Vec<_> = objects.collect();
-        objects.sort_unstable();
-        Ok(objects)
-    }
-}
-
-/// A code of our own for what the protocol cannot say.
-const EXISTS: u32 = u32::MAX;
-
-#[async_trait]
-impl Cloud for Sftp {
-    async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
-        self.try_put(name, &parts, mode).await.map_err(|failure| match failure.is(EXISTS) {
-            true => {
-                let kind = ErrorKind::AlreadyExists;
-                CloudError::new(kind, &self.cloud, Operation::Put, name, "the name is taken")
-            }
-            false => self.error(Operation::Put, name.as_str(), failure),
-        })
-    }
-
-    async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
-        let got = self.try_get(name, range).await;
-        got.map_err(|failure| self.error(Operation::Get, name.as_str(), failure))
-    }
-
-    async fn head(&self, name: &ObjectName) -> Result<u64, CloudError> {
-        let size = self.try_head(name).await;
-        size.map_err(|failure| self.error(Operation::Head, name.as_str(), failure))
-    }
-
-    async fn delete(&self, name: &ObjectName) -> Result<(), CloudError> {
-        let deleted = self.try_delete(name).await;
-        deleted.map_err(|failure| self.error(Operation::Delete, name.as_str(), failure))
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        after: Option<&ObjectName>,
-        limit: usize,
-    ) -> Result<Vec<(ObjectName, u64)>, CloudError> {
-        let after = after.map_or("", ObjectName::as_str);
-        let listed = self.try_list(prefix, after, limit.min(MAX_LIST)).await;
-        listed.map_err(|failure| self.error(Operation::List, prefix, failure))
+        fan_out::list(|path| self.listed(session, path), prefix, after, limit).await
     }
 }

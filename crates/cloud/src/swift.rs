@@ -18,10 +18,9 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::contract::length_of;
+use crate::driver::Driver;
 use crate::http::{self, Failure};
-use crate::{
-    Cloud, CloudError, Credentials, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode,
-};
+use crate::{CloudError, Credentials, ErrorKind, MAX_OBJECT, ObjectName, Operation, PutMode};
 
 /// The longest listing and the longest catalogue that are taken.
 const MAX_ANSWER: u64 = 16 << 20;
@@ -266,8 +265,17 @@ impl Swift {
         }
         Err(failure)
     }
+}
 
-    async fn try_put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), Failure> {
+#[async_trait]
+impl Driver for Swift {
+    type Failure = Failure;
+
+    fn error(&self, operation: Operation, object: &str, failure: Failure) -> CloudError {
+        failure.into_error(&self.cloud, operation, object)
+    }
+
+    async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), Failure> {
         if mode == PutMode::Create {
             return Err(Failure::Refused("a Swift cannot create objects atomically".into()));
         }
@@ -284,16 +292,16 @@ impl Swift {
         }
     }
 
-    async fn try_get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
+    async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
         if range.as_ref().is_some_and(|range| range.start >= range.end) {
-            return self.try_head(name).await.map(|_| Bytes::new());
+            return self.head(name).await.map(|_| Bytes::new());
         }
         let object = self.object(name);
         let got = self.send(Method::GET, &object, |request| http::ranged(request, range.as_ref())).await;
         match (got, &range) {
             (Ok(answer), _) => http::content(answer, range).await,
             (Err(failure), Some(range)) if failure.is(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                match self.try_head(name).await? <= range.start {
+                match self.head(name).await? <= range.start {
                     true => Ok(Bytes::new()),
                     false => Err(failure),
                 }
@@ -302,7 +310,7 @@ impl Swift {
         }
     }
 
-    async fn try_head(&self, name: &ObjectName) -> Result<u64, Failure> {
+    async fn head(&self, name: &ObjectName) -> Result<u64, Failure> {
         let answer = match self.send(Method::HEAD, &self.object(name), |request| request).await {
             Ok(answer) => answer,
             Err(failure) => return self.explain(failure).await,
@@ -311,7 +319,7 @@ impl Swift {
         size.ok_or_else(|| Failure::Lost("the server tells no size".into()))
     }
 
-    async fn try_delete(&self, name: &ObjectName) -> Result<(), Failure> {
+    async fn delete(&self, name: &ObjectName) -> Result<(), Failure> {
         match self.send(Method::DELETE, &self.object(name), |request| request).await {
             Ok(_) => Ok(()),
             Err(failure) => match self.explain(failure).await {
@@ -321,12 +329,7 @@ impl Swift {
         }
     }
 
-    async fn try_list(
-        &self,
-        prefix: &str,
-        after: &str,
-        limit: usize,
-    ) -> Result<Vec<(ObjectName, u64)>, Failure> {
+    async fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<(ObjectName, u64)>, Failure> {
         let mut found: Vec<(ObjectName, u64)> = Vec::new();
         let mut marker = if after.is_empty() { String::new() } else { format!("{}{after}", self.prefix) };
         while found.len() < limit {
@@ -368,40 +371,6 @@ impl Swift {
             }
         }
         Ok(found)
-    }
-}
-
-#[async_trait]
-impl Cloud for Swift {
-    async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
-        let put = self.try_put(name, parts, mode).await;
-        put.map_err(|failure| failure.into_error(&self.cloud, Operation::Put, name))
-    }
-
-    async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
-        let got = self.try_get(name, range).await;
-        got.map_err(|failure| failure.into_error(&self.cloud, Operation::Get, name))
-    }
-
-    async fn head(&self, name: &ObjectName) -> Result<u64, CloudError> {
-        let size = self.try_head(name).await;
-        size.map_err(|failure| failure.into_error(&self.cloud, Operation::Head, name))
-    }
-
-    async fn delete(&self, name: &ObjectName) -> Result<(), CloudError> {
-        let deleted = self.try_delete(name).await;
-        deleted.map_err(|failure| failure.into_error(&self.cloud, Operation::Delete, name))
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        after: Option<&ObjectName>,
-        limit: usize,
-    ) -> Result<Vec<(ObjectName, u64)>, CloudError> {
-        let after = after.map_or("", ObjectName::as_str);
-        let listed = self.try_list(prefix, after, limit.min(MAX_LIST)).await;
-        listed.map_err(|failure| failure.into_error(&self.cloud, Operation::List, prefix))
     }
 }
 

@@ -16,21 +16,17 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use bytes::Bytes;
 use environment::{Entropy, Environment};
-use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use reqwest::header::{CONTENT_LENGTH, DATE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 
 use crate::contract::length_of;
+use crate::driver::Driver;
 use crate::fan_out::{self, INCOMING};
 use crate::http::{self, Failure};
-use crate::{
-    Cloud, CloudError, Credentials, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode,
-};
+use crate::{CloudError, Credentials, ErrorKind, MAX_OBJECT, ObjectName, Operation, PutMode};
 use listing::Entry;
 
-/// Directories that are listed at the same time.
-const LISTED_AT_ONCE: usize = 8;
 /// The longest listing of one directory that is taken: some hundred thousand files.
 const MAX_LISTING: u64 = 64 << 20;
 /// Age of what is swept.
@@ -187,6 +183,19 @@ impl Webdav {
         Ok(())
     }
 
+    /// What is in a directory; nothing, if it was removed meanwhile.
+    async fn listed(&self, path: String) -> Result<fan_out::Listed, Failure> {
+        let entries = match self.entries(&self.url(&format!("{path}/")), "1").await {
+            Err(failure) if failure.is(StatusCode::NOT_FOUND) => Vec::new(),
+            entries => entries?,
+        };
+        let listed = entries.iter().filter_map(|entry| {
+            let size = if entry.is_directory { None } else { Some(entry.size?) };
+            Some((entry.file().to_owned(), size))
+        });
+        Ok(listed.collect())
+    }
+
     /// A missing file in a missing store is not "no such object".
     async fn require(&self) -> Result<(), Failure> {
         match self.entries(&self.url(&format!("{INCOMING}/")), "0").await {
@@ -232,32 +241,6 @@ impl Webdav {
             Err(failure) if !failure.is(StatusCode::NOT_FOUND) => Err(failure),
             _ => Ok(()),
         }
-    }
-
-    async fn try_put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), Failure> {
-        if length_of(&parts) > MAX_OBJECT {
-            let cause =
-                format!("{} bytes are more than the {MAX_OBJECT} that an object may have", length_of(&parts));
-            return Err(Failure::Refused(cause));
-        }
-        self.prepare().await?;
-        let incoming = self.url(&format!("{INCOMING}/{:016x}", self.entropy.next_u64()));
-        let put = http::tell(http::upload(self.request(Method::PUT, &incoming), parts)).await;
-        let named = match put {
-            Ok(_) => match mode {
-                PutMode::Overwrite => self.give_name(&incoming, name, "T").await,
-                PutMode::Create => self.create(&incoming, name).await,
-            },
-            // 409: there is no such directory (RFC 4918 §9.7.1).
-            Err(failure) if failure.is(StatusCode::CONFLICT) || failure.is(StatusCode::NOT_FOUND) => {
-                self.require().await.and(Err(failure))
-            }
-            Err(failure) => Err(failure),
-        };
-        if named.is_err() {
-            let _ = self.remove(&incoming).await; // or it is swept
-        }
-        named
     }
 
     /// Moves while nobody else may create this name.
@@ -316,17 +299,52 @@ impl Webdav {
         }
         Ok(())
     }
+}
 
-    async fn try_get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
+#[async_trait]
+impl Driver for Webdav {
+    type Failure = Failure;
+
+    fn error(&self, operation: Operation, object: &str, failure: Failure) -> CloudError {
+        failure.into_error(&self.cloud, operation, object)
+    }
+
+    async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), Failure> {
+        if length_of(&parts) > MAX_OBJECT {
+            let cause =
+                format!("{} bytes are more than the {MAX_OBJECT} that an object may have", length_of(&parts));
+            return Err(Failure::Refused(cause));
+        }
+        self.prepare().await?;
+        let incoming = self.url(&format!("{INCOMING}/{:016x}", self.entropy.next_u64()));
+        let put = http::tell(http::upload(self.request(Method::PUT, &incoming), parts)).await;
+        let named = match put {
+            Ok(_) => match mode {
+                PutMode::Overwrite => self.give_name(&incoming, name, "T").await,
+                PutMode::Create => self.create(&incoming, name).await,
+            },
+            // 409: there is no such directory (RFC 4918 §9.7.1).
+            Err(failure) if failure.is(StatusCode::CONFLICT) || failure.is(StatusCode::NOT_FOUND) => {
+                self.require().await.and(Err(failure))
+            }
+            Err(failure) => Err(failure),
+        };
+        if named.is_err() {
+            let _ = self.remove(&incoming).await; // or it is swept
+        }
+        named
+    }
+
+    async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
         self.prepare().await?;
         if range.as_ref().is_some_and(|range| range.start >= range.end) {
-            return self.try_head(name).await.map(|_| Bytes::new());
+            return self.head(name).await.map(|_| Bytes::new());
         }
         let request = http::ranged(self.request(Method::GET, &self.url_of(name)), range.as_ref());
         match (http::send(request).await, range) {
             (Ok(answer), range) => http::content(answer, range).await,
             (Err(failure), Some(range)) if failure.is(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                match self.try_head(name).await? <= range.start {
+                match self.head(name).await? <= range.start {
                     true => Ok(Bytes::new()),
                     false => Err(failure),
                 }
@@ -335,7 +353,7 @@ impl Webdav {
         }
     }
 
-    async fn try_head(&self, name: &ObjectName) -> Result<u64, Failure> {
+    async fn head(&self, name: &ObjectName) -> Result<u64, Failure> {
         self.prepare().await?;
         let answer = match http::send(self.request(Method::HEAD, &self.url_of(name))).await {
             Ok(answer) => answer,
@@ -345,7 +363,7 @@ impl Webdav {
         size.ok_or_else(|| Failure::Lost("the server tells no size".into()))
     }
 
-    async fn try_delete(&self, name: &ObjectName) -> Result<(), Failure> {
+    async fn delete(&self, name: &ObjectName) -> Result<(), Failure> {
         self.prepare().await?;
         match http::tell(self.request(Method::DELETE, &self.url_of(name))).await {
             Err(failure) if failure.is(StatusCode::NOT_FOUND) => self.require().await,
@@ -353,95 +371,9 @@ impl Webdav {
         }
     }
 
-    async fn try_list(
-        &self,
-        prefix: &str,
-        after: &str,
-        limit: usize,
-    ) -> Result<Vec<(ObjectName, u64)>, Failure> {
+    async fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<(ObjectName, u64)>, Failure> {
         self.prepare().await?;
         self.require().await?;
-        let mut folders = Vec::new();
-        for first in self.folders("", "", prefix, after).await? {
-            let below = format!("{}/", fan_out::file_name(&first));
-            folders.extend(self.folders(&below, &first, prefix, after).await?);
-        }
-        let listed = folders.into_iter().map(|beginning| self.files(beginning));
-        let mut listed = futures::stream::iter(listed).buffered(LISTED_AT_ONCE);
-        let mut found = Vec::new();
-        while found.len() < limit {
-            let Some(files) = listed.try_next().await? else { break };
-            let wanted =
-                |(name, _): &(ObjectName, u64)| name.as_str().starts_with(prefix) && name.as_str() > after;
-            found.extend(files.into_iter().filter(wanted));
-        }
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    /// Beginnings of names with directories in `below`; sorted.
-    async fn folders(
-        &self,
-        below: &str,
-        so_far: &str,
-        prefix: &str,
-        after: &str,
-    ) -> Result<Vec<String>, Failure> {
-        let entries = self.entries(&self.url(below), "1").await?;
-        let directories = entries.iter().filter(|entry| entry.is_directory);
-        let mut found: Vec<String> =
-            directories.filter_map(|entry| fan_out::beginning(so_far, entry.file(), prefix, after)).collect();
-        found.sort_unstable();
-        Ok(found)
-    }
-
-    /// The objects in the directory of names with this beginning, sorted.
-    async fn files(&self, beginning: String) -> Result<Vec<(ObjectName, u64)>, Failure> {
-        let file = fan_out::file_name(&beginning);
-        let entries = match self.entries(&self.url(&format!("{}/{}/", &file[..1], &file[1..2])), "1").await {
-            Err(failure) if failure.is(StatusCode::NOT_FOUND) => Vec::new(), // removed meanwhile
-            entries => entries?,
-        };
-        let objects = entries.into_iter().filter(|entry| !entry.is_directory).filter_map(|entry| {
-            let name = fan_out::object_of(entry.file())?;
-            Some((name, entry.size?)).filter(|(name, _)| name.as_str().starts_with(&beginning))
-        });
-        let mut objects: Vec<_> = objects.collect();
-        objects.sort_unstable();
-        Ok(objects)
-    }
-}
-
-#[async_trait]
-impl Cloud for Webdav {
-    async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
-        let put = self.try_put(name, parts, mode).await;
-        put.map_err(|failure| failure.into_error(&self.cloud, Operation::Put, name))
-    }
-
-    async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
-        let got = self.try_get(name, range).await;
-        got.map_err(|failure| failure.into_error(&self.cloud, Operation::Get, name))
-    }
-
-    async fn head(&self, name: &ObjectName) -> Result<u64, CloudError> {
-        let size = self.try_head(name).await;
-        size.map_err(|failure| failure.into_error(&self.cloud, Operation::Head, name))
-    }
-
-    async fn delete(&self, name: &ObjectName) -> Result<(), CloudError> {
-        let deleted = self.try_delete(name).await;
-        deleted.map_err(|failure| failure.into_error(&self.cloud, Operation::Delete, name))
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        after: Option<&ObjectName>,
-        limit: usize,
-    ) -> Result<Vec<(ObjectName, u64)>, CloudError> {
-        let after = after.map_or("", ObjectName::as_str);
-        let listed = self.try_list(prefix, after, limit.min(MAX_LIST)).await;
-        listed.map_err(|failure| failure.into_error(&self.cloud, Operation::List, prefix))
+        fan_out::list(|path| self.listed(path), prefix, after, limit).await
     }
 }

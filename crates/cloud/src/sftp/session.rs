@@ -24,7 +24,7 @@ const MAX_WORDS: u64 = 4 << 10;
 
 /// Why there is no session, or no longer one.
 #[derive(Clone, Debug)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// Ends by itself: the network, the server.
     Lost(String),
     /// Needs a human: keys, names, the server's abilities.

@@ -62,7 +62,7 @@ pub(super) enum Reply {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Status {
+pub(crate) struct Status {
     pub code: u32,
     pub message: String,
 }
