@@ -1,6 +1,6 @@
 //! Servers that restart under a program.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use environment::Environment;
 use file_system::memory::MemoryFileSystem;
 use ids::VolumeId;
 use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
-use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +15,8 @@ use crate::silence::check;
 
 /// A server that can be started again at the same address with the same files, and remembers who its clients were.
 struct Restarting {
-    address: SocketAddr,
+    /// Stays, so that nobody else gets the port; who connects between two servers waits for the second.
+    listener: TcpListener,
     volume: Arc<MemoryFileSystem>,
     records: Arc<MemoryClientRecords>,
     running: Option<Runtime>,
@@ -26,8 +26,9 @@ impl Restarting {
     fn start() -> Restarting {
         let clock = Environment::real().clock;
         let volume = Arc::new(MemoryFileSystem::with(VolumeId(1), clock).writable_by_all());
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Restarting { address: any, volume, records: Arc::default(), running: None };
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut server = Restarting { listener, volume, records: Arc::default(), running: None };
         server.serve();
         server
     }
@@ -46,12 +47,11 @@ impl Restarting {
             delegations: true,
             limits: Limits::default(),
         };
-        self.address = runtime.block_on(async {
+        let listener = self.listener.try_clone().unwrap();
+        runtime.block_on(async {
             let server = Server::new(config).await.unwrap();
-            let listener = listen(self.address);
-            let address = listener.local_addr().unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             tokio::spawn(async move { server.serve(listener, CancellationToken::new()).await.unwrap() });
-            address
         });
         self.running = Some(runtime);
     }
@@ -64,17 +64,9 @@ impl Restarting {
     }
 }
 
-/// Also where connections are that have just ended.
-fn listen(address: SocketAddr) -> TcpListener {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_reuseaddr(true).unwrap();
-    socket.bind(address).unwrap();
-    socket.listen(64).unwrap()
-}
-
 #[test]
 fn what_a_server_loses_in_a_restart_is_written_again() {
     let mut server = Restarting::start();
-    let address = server.address.to_string();
+    let address = server.listener.local_addr().unwrap().to_string();
     check("what_a_server_loses_in_a_restart_is_written_again", &address, || server.restart());
 }
