@@ -30,9 +30,7 @@ pub enum VolumeCommand {
         name: String,
     },
     /// Change the policy for files made from now on
-    #[command(
-        after_help = "Examples: kurma volume set home --tier cloud\n          kurma volume set home --directory vm/images --policy caont-rs:2+1"
-    )]
+    #[command(after_help = "Example: kurma volume set home --directory vm/images --policy caont-rs:2+1")]
     Set {
         /// Name of the volume
         name: String,
