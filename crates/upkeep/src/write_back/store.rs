@@ -21,6 +21,7 @@ pub(super) enum BlockFailure {
 }
 
 /// What became of a block.
+#[allow(clippy::large_enum_variant)] // few at a time, and not for long
 pub(super) enum Outcome {
     /// It is stored.
     Stored(WrittenAs, InFlight),
