@@ -16,11 +16,14 @@ use crate::{
 mod gather;
 mod load;
 mod mixed;
+mod packs;
+mod ranged;
 mod relocate;
 mod store;
 mod upkeep;
 mod writing;
 
+pub use packs::{LoadedPack, StoredPack};
 pub use relocate::{Relocated, Relocation};
 use writing::Writes;
 pub use writing::Writing;

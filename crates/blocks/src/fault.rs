@@ -32,6 +32,9 @@ pub enum FragmentFault {
     /// It verifies, but is of another sealing of the same content than the other fragments.
     #[error("of another sealing than the other fragments")]
     OtherSealing,
+    /// Asked for a part of it, the cloud gave other bytes than it has when asked for all of it.
+    #[error("other bytes in a part of it than in the whole")]
+    OtherPart,
     /// The cloud could not be asked; the fragment may well be there.
     #[error("unreachable: {0}")]
     Unreachable(CloudError),
@@ -48,7 +51,8 @@ impl FragmentFault {
             FragmentFault::Missing
             | FragmentFault::Bad(_)
             | FragmentFault::TooLong { .. }
-            | FragmentFault::OtherSealing => true,
+            | FragmentFault::OtherSealing
+            | FragmentFault::OtherPart => true,
             FragmentFault::Unreachable(_) | FragmentFault::NoSuchCloud => false,
         }
     }

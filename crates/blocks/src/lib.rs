@@ -10,6 +10,8 @@
 //! The crate keeps no state of its own: which version of a block is current, its [`SealId`] and its placement come
 //! from the caller, who has them from the metadata store. It knows nothing of files.
 //!
+//! Formats: blocks and fragments are those of crates `seal` and `disperse`; that of packs is in `pack.rs` and `docs/formats.md`.
+//!
 //! # Freshness and the seal id
 //!
 //! The names of the fragments and their checksums cover `identity ‖ seal id` (see crates `seal` and `disperse`). The
@@ -34,6 +36,24 @@
 //! [`Stored::missing`]; the caller records it durably and has it repaired. With fewer than needed the store fails
 //! and nothing may refer to the version.
 //!
+//! # Packs
+//!
+//! A small block costs as many requests as a large one. So the sealed blocks of many files can be put together into a
+//! [`Pack`], which is stored as one block version of a file of its own: one object in each cloud, written once.
+//! [`BlockStore::seal_for_pack`], [`PackBuilder`] and [`BlockStore::store_pack`] make one; [`BlockStore::load`], `repair`, `verify`,
+//! `relocate` and `delete` treat it as they treat any block. A pack is sealed for integrity only: what is in it is encrypted already,
+//! and so a part of it can be read where it lies.
+//!
+//! [`BlockStore::load_packed`] reads one block of a pack: with replicas and `rs:k+m` only its bytes, from the one cloud that has
+//! them (two, when it lies on the border of two shards). When that cloud is down, slow or has lost them, the same columns of k other fragments
+//! are decoded. What comes of that is proved by the block's name, a digest that the caller has with its [`PlaceInPack`]. If it is not
+//! the block, some cloud lies, and the whole pack is loaded, whose fragments tell which one; so it is from the beginning with
+//! `aont-rs` and `caont-rs`, of which no part can be read alone. Who wants many blocks of a pack takes all of it by
+//! [`BlockStore::load_pack`].
+//!
+//! The footer of a pack names its blocks and has a certificate of its owner over all of them (`EX-1` to `EX-4`), so that a pack tells
+//! what is in it without the metadata.
+//!
 //! # Limits
 //!
 //! Payload in memory is bounded by [`Limits::bytes_in_flight`]; operations at a time by the clouds' own limits. An
@@ -51,11 +71,13 @@ mod fault;
 mod incident;
 mod incident_log;
 mod limits;
+mod pack;
 mod placement;
 mod target;
 
 pub use block_store::{
-    BlockStore, FragmentState, Loaded, Protection, Relocated, Relocation, Repaired, Stored, Writing,
+    BlockStore, FragmentState, Loaded, LoadedPack, Protection, Relocated, Relocation, Repaired, Stored,
+    StoredPack, Writing,
 };
 pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;
@@ -64,5 +86,6 @@ pub use fault::{Fault, FragmentFault};
 pub use incident::{Incident, IncidentSink, Outcome};
 pub use incident_log::{IncidentLog, IncidentLogLimits};
 pub use limits::Limits;
+pub use pack::{Pack, PackBuilder, PackVersion, PackedBlock, PlaceInPack};
 pub use placement::{CloudId, InvalidPlacement, Placement};
 pub use seal::SealId;

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use bytes::Bytes;
 use cloud::{CloudError, Connection, ErrorKind, ObjectName, PutMode};
 use disperse::{BadFragment, Fragment, SplitKeys, VerifiedFragment};
@@ -86,6 +88,28 @@ impl Target<'_> {
             Ok(bytes) if bytes.len() as u64 > limit => Err(FragmentFault::TooLong { limit }),
             Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(FragmentFault::Missing),
+            Err(error) => Err(FragmentFault::Unreachable(error)),
+        }
+    }
+
+    /// Gets some columns of a fragment of a block of `sealed_len` bytes. They prove nothing.
+    pub async fn fetch_columns(
+        &self,
+        cloud: &Connection,
+        fragment: u8,
+        sealed_len: u64,
+        columns: &Range<u64>,
+    ) -> Result<Bytes, FragmentFault> {
+        let range = disperse::stored_range(self.placement.scheme(), fragment, sealed_len, columns);
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        match cloud.get(&self.name_of(fragment), Some(range)).await {
+            Ok(bytes) => Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                cloud.report_bad();
+                Err(FragmentFault::Missing)
+            }
             Err(error) => Err(FragmentFault::Unreachable(error)),
         }
     }

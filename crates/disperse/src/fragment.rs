@@ -203,7 +203,8 @@ impl fmt::Debug for VerifiedFragment {
     }
 }
 
-fn body_len(scheme: Scheme, index: u8, block_len: u64) -> u64 {
+/// The length of the body of fragment `index`; `block_len` may be anything.
+pub(crate) fn body_len(scheme: Scheme, index: u8, block_len: u64) -> u64 {
     match scheme.kind() {
         Kind::Replicas => block_len,
         Kind::ReedSolomon => reed_solomon::body_len(scheme.needed(), usize::from(index), block_len),

@@ -4,7 +4,8 @@
 //! of n), `rs:k+m` (any k of k + m, Reed-Solomon), `aont-rs:k+m` (as that, and fewer than k say nothing) or `caont-rs:k+m` (as
 //! that, and equal blocks have equal fragments). [`split`] makes the [`Fragment`]s, [`join`] brings the block
 //! back, [`rebuild`] makes one lost fragment anew. Every fragment carries a keyed checksum, so a cloud that lies
-//! is found by [`Fragment::verify`], before decoding, by name; only a [`VerifiedFragment`] can be joined.
+//! is found by [`Fragment::verify`], before decoding, by name; only a [`VerifiedFragment`] can be joined. A part of a block
+//! can be had without the rest ([`locate`], [`join_columns`]); whoever reads it like that proves it himself.
 //!
 //! What it is not: it does not encrypt (crate `seal` did that before), does not talk to clouds, and does not choose
 //! them. A fragment of Reed-Solomon coding shows a part of what was split, and k of any scheme show all of it, so split only
@@ -90,6 +91,7 @@
 #![deny(missing_docs)]
 
 mod code;
+mod columns;
 mod fragment;
 mod gf256;
 mod kernel;
@@ -101,5 +103,6 @@ mod scheme;
 mod secrecy;
 
 pub use code::{JoinError, SplitKeys, join, rebuild, split};
+pub use columns::{Part, join_columns, locate, stored_range};
 pub use fragment::{BadFragment, Fragment, HEADER_LEN, VerifiedFragment};
 pub use scheme::{Scheme, SchemeError};

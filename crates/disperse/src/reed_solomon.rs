@@ -75,9 +75,14 @@ pub fn decode(data: usize, given: &[(usize, Bytes)], block_len: usize) -> Bytes 
 
 /// The body of fragment `index`, from `data` different others.
 pub(crate) fn rebuild(data: usize, given: &[(usize, Bytes)], index: usize, block_len: usize) -> Bytes {
-    let mut body = vec![0; body_len(data, index, block_len as u64) as usize];
-    reconstruct(data, given, &[index], &mut [&mut body]);
-    Bytes::from(body)
+    rebuild_columns(data, given, index, body_len(data, index, block_len as u64) as usize)
+}
+
+/// `len` bytes of the body of fragment `index`, from the same columns of `data` different others.
+pub(crate) fn rebuild_columns(data: usize, given: &[(usize, Bytes)], index: usize, len: usize) -> Bytes {
+    let mut columns = vec![0; len];
+    reconstruct(data, given, &[index], &mut [&mut columns]);
+    Bytes::from(columns)
 }
 
 fn reconstruct(data: usize, given: &[(usize, Bytes)], wanted: &[usize], outputs: &mut [&mut [u8]]) {

@@ -75,6 +75,11 @@ impl Scheme {
         self.kind == Kind::CaontRs
     }
 
+    /// Whether every fragment is the block.
+    pub fn is_replicated(self) -> bool {
+        self.kind == Kind::Replicas
+    }
+
     /// The length of the longest body of a fragment of a block of `block_len` bytes; [`HEADER_LEN`](crate::HEADER_LEN)
     /// comes in front of it.
     pub fn longest_body(self, block_len: u64) -> u64 {

@@ -106,6 +106,14 @@ pub const TARGETS: &[Target] = &[
         max_len: 1024,
         cases: 5000,
     },
+    Target { name: "pack", run: sealed::pack, seeds: sealed::pack_seeds, max_len: 1024, cases: 10000 },
+    Target {
+        name: "certificate",
+        run: sealed::certificate,
+        seeds: sealed::certificate_seeds,
+        max_len: 256,
+        cases: 10000,
+    },
     Target { name: "wrapped_keys", run: sealed::keys, seeds: sealed::key_seeds, max_len: 256, cases: 5000 },
     Target {
         name: "key_file",

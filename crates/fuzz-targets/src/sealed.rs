@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
+use blocks::Pack;
 use bytes::Bytes;
 use disperse::{Fragment, Scheme, SplitKeys, VerifiedFragment, join, rebuild, split};
 use ids::{BlockIndex, GatewayId, ObjectId, ObjectNumber, Timestamp, Version, VolumeId};
 use seal::{
-    AccessorSetId, BlockIdentity, EpochIdentity, EpochKey, FileKey, KeyEpoch, KeyFile, Padding, SealOptions,
-    SealedBlock, Suite, open, open_convergent, open_epoch_key, seal_convergent, unwrap_file_key,
-    wrap_epoch_key, wrap_file_key,
+    AccessorSetId, BlockIdentity, BlockName, Certificate, EpochIdentity, EpochKey, FileKey, GatewayPublicKey,
+    KeyEpoch, KeyFile, Padding, SealOptions, SealedBlock, Suite, open, open_convergent, open_epoch_key,
+    seal_convergent, unwrap_file_key, wrap_epoch_key, wrap_file_key,
 };
 
 use crate::machine::Counted;
@@ -118,6 +119,75 @@ pub(crate) fn fragment_seeds() -> Vec<Vec<u8>> {
         seeds.push([&[scheme, 4, fragment.len() as u8], &fragment[..], &[0, 0, 0, 0, 0]].concat());
     }
     seeds
+}
+
+const BLOCKS: [&[u8]; 2] = [b"one", b"another"];
+
+/// Blocks, footer and end of a pack.
+fn packed() -> [Vec<u8>; 3] {
+    static PACKED: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
+    let make = || {
+        let owner = GatewayPublicKey { gateway: GatewayId(1), x25519: [9; 32] };
+        let mut certificate = Certificate::of_nothing(owner, Timestamp::default());
+        let (mut blocks, mut footer) = (Vec::new(), Vec::new());
+        for (at, plaintext) in BLOCKS.into_iter().enumerate() {
+            let id = BlockIdentity { block: BlockIndex(at as u64), ..identity() };
+            let options = SealOptions { padding: Padding::None, ..SealOptions::at(Timestamp::default()) };
+            let sealed =
+                seal::seal(&file_key(), &id, &[plaintext], &options, &Counted::default()).into_bytes();
+            certificate.append(&BlockName::of(&sealed), sealed.len() as u64);
+            footer.extend_from_slice(&id.to_bytes()[16..]);
+            footer.extend_from_slice(&(sealed.len() as u32).to_be_bytes());
+            blocks.extend_from_slice(&sealed);
+        }
+        footer.extend_from_slice(&certificate.prove(&file_key().certificate_key()));
+        [blocks, footer, vec![0, 0, 0, 0xA1]]
+    };
+    PACKED.get_or_init(make).clone()
+}
+
+/// The content of a pack, as it is or with a footer sealed by its owner: nothing is read beyond its end, and what is accepted is
+/// what is certified.
+pub(crate) fn pack(data: &[u8]) {
+    let Some((kind, data)) = data.split_first() else { return };
+    let content = match kind % 2 {
+        0 => data.to_vec(),
+        _ => {
+            let [blocks, _, end] = packed();
+            let options = SealOptions { padding: Padding::None, ..SealOptions::at(Timestamp::default()) };
+            let footer =
+                seal::seal(&file_key().footer_key(), &identity(), &[data], &options, &Counted::default());
+            let footer = footer.into_bytes();
+            [&blocks[..], &footer, &(footer.len() as u32).to_be_bytes(), &end].concat()
+        }
+    };
+    let Ok(pack) = Pack::open(&file_key(), &identity(), content.into()) else { return };
+    assert_eq!((pack.blocks().len(), pack.certificate().blocks), (BLOCKS.len(), BLOCKS.len() as u32));
+    for (_, place) in pack.blocks() {
+        assert!(pack.sealed(place).is_some(), "a place without its block");
+    }
+}
+
+pub(crate) fn pack_seeds() -> Vec<Vec<u8>> {
+    let [blocks, footer, end] = packed();
+    let options = SealOptions { padding: Padding::None, ..SealOptions::at(Timestamp::default()) };
+    let sealed = seal::seal(&file_key().footer_key(), &identity(), &[&footer], &options, &Counted::default());
+    let sealed = sealed.into_bytes();
+    let whole = [&[0], &blocks[..], &sealed, &(sealed.len() as u32).to_be_bytes(), &end].concat();
+    vec![whole, [&[1], &footer[..]].concat()]
+}
+
+/// A certificate. One that is accepted was made with the key.
+pub(crate) fn certificate(data: &[u8]) {
+    if let Ok(certificate) = Certificate::verify(&file_key().certificate_key(), data) {
+        assert_eq!(certificate.prove(&file_key().certificate_key()), data);
+        assert!(certificate_seeds().iter().any(|seed| seed == data), "a forgery was accepted");
+    }
+}
+
+pub(crate) fn certificate_seeds() -> Vec<Vec<u8>> {
+    let [_, footer, _] = packed();
+    vec![footer[footer.len() - Certificate::LEN..].to_vec()]
 }
 
 fn epoch_identity() -> EpochIdentity {

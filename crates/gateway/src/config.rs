@@ -151,6 +151,9 @@ pub struct UpkeepConfig {
     pub gc_delay: Span,
     /// Bytes that write-back, repair and scrub may have in flight together.
     pub in_flight: ByteSize,
+    /// Blocks that are no longer than this when sealed share objects in the clouds, unless they are full blocks of their file; 0 for
+    /// none.
+    pub longest_packed: ByteSize,
     /// How long a stop waits for dirty data to reach the clouds.
     pub stop_wait: Span,
 }
@@ -329,6 +332,7 @@ impl Default for UpkeepConfig {
         UpkeepConfig {
             gc_delay: Span::from_secs(600),
             in_flight: ByteSize::mib(64),
+            longest_packed: ByteSize::kib(0),
             stop_wait: Span::from_secs(30),
         }
     }

@@ -425,7 +425,7 @@ impl Node {
                 let moves: Vec<_> = moves.collect();
                 let mut moves = iter(moves)
                     .map(|(version, fragment)| async move {
-                        let upkeep::BlockVersion { identity, key, placement, seal } = &version;
+                        let upkeep::BlockVersion { identity, key, placement, seal, .. } = &version;
                         let relocation = Relocation { fragment, from, to, delete };
                         let volume = &*served.volume;
                         let moved =

@@ -297,8 +297,11 @@ impl Node {
     /// Starts the upkeep of a volume.
     fn serve(&self, volume: Volume) -> Arc<Served> {
         let volume = Arc::new(volume);
-        let config =
-            UpkeepConfig { in_flight: self.config.upkeep.in_flight.bytes(), ..UpkeepConfig::default() };
+        let config = UpkeepConfig {
+            in_flight: self.config.upkeep.in_flight.bytes(),
+            longest_packed: self.config.upkeep.longest_packed.bytes(),
+            ..UpkeepConfig::default()
+        };
         let upkeep = Upkeep::new(
             volume.clone(),
             self.cache.clone(),

@@ -114,6 +114,13 @@ impl Node {
         }
         let mut after = None;
         loop {
+            let rows = volume.unsettled_packs(after.as_ref(), ROWS).await?;
+            let Some(last) = rows.last() else { break };
+            after = Some(last.row.clone());
+            rows.into_iter().flat_map(GarbageRow::into_versions).for_each(|version| forget(&version));
+        }
+        let mut after = None;
+        loop {
             let versions = volume.stored_blocks(after, BLOCKS).await?;
             let Some(last) = versions.last() else { break };
             after = Some(last.identity);

@@ -17,6 +17,8 @@ const INNER_LEN: usize = 16;
 
 /// How much longer a sealed block is than its padded plaintext.
 pub const SEAL_OVERHEAD: usize = CLEAR_LEN + INNER_LEN + TAG_LEN;
+/// Where the padded plaintext begins in a sealed block; with [`Suite::IntegrityOnly`] it can be read there.
+pub const SEAL_DATA_AT: usize = CLEAR_LEN + INNER_LEN;
 /// The longest plaintext that can be sealed: four times the largest block.
 pub const MAX_PLAINTEXT: usize = 64 << 20;
 

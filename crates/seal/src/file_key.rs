@@ -75,6 +75,11 @@ impl FileKey {
         NameKey::from_bytes(*derive(self.as_bytes(), "kurma name key", &[]))
     }
 
+    /// The key under which the footers of packs are sealed: they and the packs have the same identity.
+    pub fn footer_key(&self) -> FileKey {
+        FileKey::from_bytes(*derive(self.as_bytes(), "kurma footer key", &[]))
+    }
+
     /// The key for the fragments' checksums.
     pub fn fragment_key(&self) -> FragmentKey {
         FragmentKey::from_bytes(*derive(self.as_bytes(), "kurma fragment key", &[]))
@@ -112,5 +117,7 @@ mod tests {
         let key = FileKey::from_bytes([7; 32]);
         assert_ne!(key.name_key().as_bytes(), key.fragment_key().as_bytes());
         assert_ne!(key.as_bytes(), key.name_key().as_bytes());
+        assert_ne!(key.as_bytes(), key.footer_key().as_bytes());
+        assert_ne!(key.footer_key().as_bytes(), key.certificate_key().as_bytes());
     }
 }

@@ -79,6 +79,26 @@
 //!
 //! **Fragment key**: `kdf(file key, "kurma fragment key", "", 32)`; crate `disperse` tells what it authenticates.
 //!
+//! **Certificate** (128 bytes) of a sequence of sealed blocks D(0), D(1), ..., by their owner:
+//!
+//! | offset | length | content |
+//! |---|---|---|
+//! | 0 | 1 | `0xD1`: certificate, format 1 |
+//! | 1 | 1 | kind of proof: 1 = keyed BLAKE3; 2 is kept for a signature of the owner |
+//! | 2 | 32 | verifier |
+//! | 34 | 4 | number of blocks |
+//! | 38 | 8 | bytes of all blocks |
+//! | 46 | 12 | when it was made: seconds 8, nanoseconds 4 |
+//! | 58 | 4 | for how many seconds it holds; 0: as long as the blocks are there |
+//! | 62 | 34 | owner: gateway 2, its X25519 public key 32 |
+//! | 96 | 32 | proof: BLAKE3 keyed with `kdf(file key, "kurma certificate key", "", 32)` over the bytes before |
+//!
+//! The verifier is N(last), where N(-1) = `BLAKE3.derive_key("kurma 2026 extent owner", owner 34)` and
+//! N(i) = `BLAKE3.derive_key("kurma 2026 extent chain", N(i - 1) ‖ name of D(i))`; the **name** of a sealed block is its BLAKE3, 32
+//! bytes.
+//!
+//! **Footer key**: `kdf(file key, "kurma footer key", "", 32)`, a file key of its own for the footers of packs (crate `blocks`).
+//!
 //! **Wrapped file key** (73 bytes): `0xC1`, nonce 24, AES-256-GCM ciphertext of the file key 32, tag 16, under
 //! `kdf(epoch key, "kurma file key wrap", nonce, 32)`, GCM nonce = the last 12 bytes of the nonce, associated data =
 //! `0xC1` ‖ volume 16 ‖ accessor set 4 ‖ epoch 4 ‖ object 18.
@@ -95,6 +115,7 @@
 #![deny(missing_docs)]
 
 mod block;
+mod certificate;
 mod convergent;
 mod epoch_key;
 mod error;
@@ -112,8 +133,10 @@ mod seal_id;
 mod secret;
 
 pub use block::{
-    MAX_PLAINTEXT, OpenedBlock, SEAL_OVERHEAD, SealOptions, SealedBlock, Suite, open, seal, sealed_len,
+    MAX_PLAINTEXT, OpenedBlock, SEAL_DATA_AT, SEAL_OVERHEAD, SealOptions, SealedBlock, Suite, open, seal,
+    sealed_len,
 };
+pub use certificate::{BlockName, Certificate, CertificateKey, Verifier};
 pub use convergent::{ContentId, content_id, open_convergent, seal_convergent};
 pub use epoch_key::{AccessorSetId, EpochIdentity, EpochKey, WrappedFileKey, unwrap_file_key, wrap_file_key};
 pub use error::{KeyFileError, OpenError};

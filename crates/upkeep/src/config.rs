@@ -6,6 +6,9 @@ pub struct UpkeepConfig {
     /// Plaintext bytes of blocks on their way to the clouds; sealed blocks and fragments come on top, up to twice
     /// as much again.
     pub in_flight: u64,
+    /// Blocks that are sealed and no longer than this travel together in packs, unless they are full blocks of their file; 0 for
+    /// none.
+    pub longest_packed: u64,
     /// How often write-back looks for blocks that have rested; full and flushed blocks need no look.
     pub write_back_tick: Duration,
     /// How often garbage is collected. The delay before something becomes garbage is the volume's.
@@ -30,6 +33,7 @@ impl Default for UpkeepConfig {
     fn default() -> UpkeepConfig {
         UpkeepConfig {
             in_flight: 32 << 20,
+            longest_packed: 0,
             write_back_tick: Duration::from_secs(1),
             garbage_interval: Duration::from_secs(60),
             repair_interval: Duration::from_secs(30),

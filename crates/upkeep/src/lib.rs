@@ -37,8 +37,8 @@ pub use config::UpkeepConfig;
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
 pub use maintained_volume::{
-    Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, Plans, RepairRow, VolumeFailure,
-    Written, WrittenAs,
+    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, NewBlock, NewPack, Packed, Plan, Plans,
+    RepairRow, VolumeFailure, Written, WrittenAs,
 };
 pub use reaper::Reaper;
 pub use repair::{RepairReport, Repairer};

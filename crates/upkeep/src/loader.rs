@@ -18,12 +18,11 @@ pub(crate) struct VersionLoader<V: ?Sized> {
 #[async_trait]
 impl<V: MaintainedVolume + ?Sized> BlockLoader for VersionLoader<V> {
     async fn load(&self, _file: FileKey, _block: BlockIndex, _sealing: Sealing) -> Result<Bytes, LoadError> {
-        let BlockVersion { identity, key, placement, seal } = &self.version;
-        let loaded = self.blocks.load(key, identity, *seal, placement, &*self.volume).await;
+        let loaded = self.version.load(&self.blocks, &*self.volume).await;
         let loaded = loaded.map_err(|error| Arc::new(error) as LoadError)?;
         if !loaded.bad.is_empty() {
             let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
-            let (volume, id) = (self.volume.clone(), *identity);
+            let (volume, id) = (self.volume.clone(), self.version.stored().identity);
             // Beside the load: a reader who waits for the same block may keep all others from committing.
             tokio::spawn(async move {
                 let queued = volume.queue_repair(id.object, id.block, id.version, &fragments);

@@ -1,11 +1,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use blocks::{CloudId, CurrentVersions, Placement, Protection, SealId};
+use blocks::{
+    BlockStore, CloudId, CurrentVersions, LoadError, Loaded, PackVersion, PackedBlock, PlaceInPack,
+    Placement, Protection, SealId,
+};
 use bytes::Bytes;
 use cache::BlockSnapshot;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
-use seal::{BlockIdentity, ContentId, FileKey, fragment_name};
+use seal::{BlockIdentity, ContentId, FileKey, GatewayPublicKey, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
 pub type VolumeFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -21,15 +24,76 @@ pub struct BlockVersion {
     pub placement: Arc<Placement>,
     /// Which sealing of it.
     pub seal: SealId,
+    /// Where it lies, if it has no fragments of its own.
+    pub packed: Option<Arc<Packed>>,
+}
+
+/// A place in a pack.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// The pack, as the block version that it is.
+    pub pack: BlockVersion,
+    /// The place.
+    pub place: PlaceInPack,
 }
 
 impl BlockVersion {
+    /// What has the fragments: the pack that it lies in, or itself. This is what can be repaired.
+    pub fn stored(&self) -> &BlockVersion {
+        self.packed.as_ref().map_or(self, |packed| &packed.pack)
+    }
+
     /// The cloud of each fragment, and what the fragment is called there.
     pub fn fragments(&self) -> impl Iterator<Item = (CloudId, String)> {
-        let names = self.key.name_key();
-        let clouds = self.placement.clouds().iter().zip(0..);
-        clouds.map(move |(&cloud, at)| (cloud, fragment_name(&names, &self.identity, at, self.seal)))
+        let stored = self.stored();
+        let names = stored.key.name_key();
+        let clouds = stored.placement.clouds().iter().zip(0..);
+        clouds.map(move |(&cloud, at)| (cloud, fragment_name(&names, &stored.identity, at, stored.seal)))
     }
+
+    /// Reads it, alone or from its pack. What was bad are fragments of what is [stored](BlockVersion::stored).
+    pub async fn load(
+        &self,
+        blocks: &BlockStore,
+        versions: &(impl CurrentVersions + ?Sized),
+    ) -> Result<Loaded, LoadError> {
+        let BlockVersion { identity, key, placement, seal, packed } = self;
+        match packed {
+            None => blocks.load(key, identity, *seal, placement, versions).await,
+            Some(packed) => {
+                let BlockVersion { identity: id, key: pack_key, placement, seal, .. } = &packed.pack;
+                let pack = PackVersion { key: pack_key, id, seal: *seal, placement };
+                let block = PackedBlock { key, id: identity, place: &packed.place };
+                blocks.load_packed(pack, block, versions).await
+            }
+        }
+    }
+}
+
+/// A pack that is to be stored.
+#[derive(Clone, Debug)]
+pub struct NewPack {
+    /// Never used before.
+    pub identity: BlockIdentity,
+    /// The key of the file of packs.
+    pub key: FileKey,
+    /// Where the fragments go; the block size is the largest size of a pack.
+    pub placement: Arc<Placement>,
+    /// Which sealing of it.
+    pub seal: SealId,
+    /// Who certifies it.
+    pub owner: GatewayPublicKey,
+}
+
+/// Where a block was stored that did not travel alone.
+#[derive(Clone, Debug)]
+pub struct InPack {
+    /// Which pack.
+    pub pack: BlockIdentity,
+    /// Its place there.
+    pub place: PlaceInPack,
+    /// Fragments of the pack that are not stored yet.
+    pub missing: Arc<[u8]>,
 }
 
 /// What to store of a dirty block.
@@ -90,8 +154,10 @@ pub enum WrittenAs {
         identity: BlockIdentity,
         /// Which sealing is the right one.
         seal: SealId,
-        /// Fragments that are not stored yet; into the repair queue, in the same transaction.
+        /// Fragments that are not stored yet; into the repair queue, in the same transaction. None of a block in a pack.
         missing: Vec<u8>,
+        /// The pack that it is stored in, if it has no fragments of its own.
+        packed: Option<InPack>,
         /// Plaintext bytes.
         length: u64,
         /// What the block holds, where equal content is kept once: later versions may share this one.
@@ -131,7 +197,7 @@ impl GarbageRow {
         let GarbageRow { versions, key, placement, .. } = self;
         let version = move |(identity, seal)| {
             let (key, placement) = (key.clone(), placement.clone());
-            BlockVersion { identity, key, placement, seal }
+            BlockVersion { identity, key, placement, seal, packed: None }
         };
         versions.into_iter().map(version)
     }
@@ -176,6 +242,17 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// another version, their stored fragments are garbage, and what is still dirty of them is written back anew.
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure>;
 
+    /// A new pack for blocks of files with this placement, noted durably when this returns, as versions of blocks are. `None` from
+    /// a volume that does not pack: every block travels alone.
+    async fn plan_pack(&self, _placement: &Placement) -> Result<Option<NewPack>, VolumeFailure> {
+        Ok(None)
+    }
+
+    /// No more blocks of this pack will be committed. If none was, it becomes garbage.
+    async fn settle_pack(&self, _pack: &BlockIdentity) -> Result<(), VolumeFailure> {
+        Ok(())
+    }
+
     /// Garbage that is due at `until`.
     async fn garbage(
         &self,
@@ -189,7 +266,7 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         true
     }
 
-    /// The fragments of these rows are deleted.
+    /// The fragments of these rows are deleted. What they held of packs is let go; a pack that nobody holds becomes garbage.
     async fn garbage_collected(&self, rows: &[Bytes]) -> Result<(), VolumeFailure>;
 
     /// The repair queue.
@@ -219,7 +296,8 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         fragments: &[u8],
     ) -> Result<(), VolumeFailure>;
 
-    /// The block versions that some block holds, each once, behind `after`, in an order of the volume's own.
+    /// The block versions with fragments of their own that some block holds, each once, behind `after`, in an order of the volume's
+    /// own: packs, and blocks that lie in none.
     async fn stored_blocks(
         &self,
         after: Option<BlockIdentity>,

@@ -125,7 +125,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
             repaired,
             unreadable,
         };
-        let Some(BlockVersion { identity, key, placement, seal }) = version else {
+        let Some(BlockVersion { identity, key, placement, seal, .. }) = version else {
             return done(Vec::new(), 0, false);
         };
         let (well, mut left): (Vec<u8>, Vec<u8>) = {

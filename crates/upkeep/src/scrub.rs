@@ -121,7 +121,7 @@ impl<V: MaintainedVolume + ?Sized> Scrubber<V> {
     }
 
     async fn check(&self, version: BlockVersion) -> (BlockVersion, Option<Vec<FragmentState>>) {
-        let BlockVersion { identity, key, placement, seal } = &version;
+        let BlockVersion { identity, key, placement, seal, .. } = &version;
         let states = self.blocks.verify(key, identity, *seal, placement, &*self.volume).await;
         (version, states)
     }

@@ -4,6 +4,7 @@ mod contents;
 mod held;
 mod report;
 mod store;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, VolumeFailure, Wr
 use contents::{Contents, Storing};
 use held::Held;
 pub use report::WriteBackReport;
+use store::Outcome;
+use together::{Groups, Settling, Small, Together};
 
 /// Blocks claimed and not yet committed or given back.
 const OUTSTANDING: usize = 512;
@@ -75,12 +78,14 @@ struct Ready {
     dirty: DirtyBlock,
     written: Written,
     staged: Option<InFlight>,
+    /// The pack that it was stored in.
+    settling: Option<Arc<Settling>>,
 }
 
 /// The content of a block on its way, from its assembly to its commit, and its share of what may be in memory.
 struct InFlight {
     staged: StagedBlock,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
     /// Held until the commit, after which others with the same content find this one.
     storing: Option<Storing>,
 }
@@ -88,6 +93,8 @@ struct InFlight {
 /// How a task of a drive ended.
 enum Event {
     Stored(Box<Ready>),
+    Small(Box<Small>),
+    Together(Together),
     NotStored(DirtyBlock),
     Committed,
 }
@@ -162,10 +169,15 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
         let _alone = self.alone.lock().await;
         let parts = &self.parts;
         let mut work = parts.cache.work();
-        let mut drive = Drive { tasks: JoinSet::new(), ready: Vec::new(), outstanding: 0, committing: false };
+        let mut drive = Drive::default();
         loop {
             let stopping = stop.is_some_and(CancellationToken::is_cancelled);
             let claimed = if stopping { 0 } else { parts.claim(&mut drive).await };
+            if drive.storing == 0 && claimed == 0 {
+                for group in drive.groups.take() {
+                    drive.store_group(parts, group);
+                }
+            }
             drive.commit(parts);
             if drive.tasks.is_empty() && claimed == 0 && (stopping || stop.is_none()) {
                 return;
@@ -187,9 +199,13 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
 }
 
 /// The state of one drive.
+#[derive(Default)]
 struct Drive {
     tasks: JoinSet<Event>,
     ready: Vec<Ready>,
+    /// Blocks that are being completed, or stored alone.
+    storing: usize,
+    groups: Groups,
     /// Blocks claimed and not given back.
     outstanding: usize,
     committing: bool,
@@ -202,8 +218,23 @@ impl Drive {
         event: Result<Event, tokio::task::JoinError>,
     ) {
         match event {
-            Ok(Event::Stored(ready)) => self.ready.push(*ready),
+            Ok(Event::Stored(ready)) => {
+                self.storing -= 1;
+                self.ready.push(*ready);
+            }
+            Ok(Event::Small(small)) => {
+                self.storing -= 1;
+                if let Some(full) = self.groups.add(*small) {
+                    self.store_group(parts, full);
+                }
+            }
+            Ok(Event::Together(Together { ready, not_stored })) => {
+                self.outstanding -= not_stored.len();
+                not_stored.into_iter().for_each(|dirty| parts.hold(dirty));
+                self.ready.extend(ready);
+            }
             Ok(Event::NotStored(dirty)) => {
+                self.storing -= 1;
                 self.outstanding -= 1;
                 parts.hold(dirty);
             }
@@ -284,17 +315,20 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 Err(cause) => damaged.push((dirty, cause)),
                 Ok(Plan::Nothing) => {
                     let written = Written { snapshot, content: WrittenAs::Nothing };
-                    drive.ready.push(Ready { dirty, written, staged: None });
+                    drive.ready.push(Ready { dirty, written, staged: None, settling: None });
                 }
                 Ok(Plan::Store(new)) => {
                     let (parts, writing) = (Arc::clone(self), writing.clone());
+                    drive.storing += 1;
                     drive.tasks.spawn(async move {
-                        let stored = parts.store(&snapshot, new).await;
-                        drop(writing);
-                        match stored {
-                            Ok((content, staged)) => {
-                                let written = Written { snapshot, content };
-                                Event::Stored(Box::new(Ready { dirty, written, staged: Some(staged) }))
+                        match parts.store(&snapshot, new).await {
+                            Ok(Outcome::Stored(content, staged)) => {
+                                drop(writing);
+                                let (written, staged) = (Written { snapshot, content }, Some(staged));
+                                Event::Stored(Box::new(Ready { dirty, written, staged, settling: None }))
+                            }
+                            Ok(Outcome::Small(block)) => {
+                                Event::Small(Box::new(Small { dirty, snapshot, block, _writing: writing }))
                             }
                             Err(error) => {
                                 parts.report.lock().failed += 1;
@@ -326,13 +360,16 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
     /// Commits blocks that are stored.
     async fn commit(&self, batch: Vec<Ready>) {
         let (mut written, mut claims) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
-        for Ready { dirty, written: one, staged } in batch {
+        let mut packs = Vec::new();
+        for Ready { dirty, written: one, staged, settling } in batch {
+            packs.extend(settling);
             written.push(one);
             claims.push((dirty, staged));
         }
         failpoint!("writeback.before-commit");
         let result = self.volume.commit_written(&written).await;
         failpoint!("writeback.after-commit");
+        self.settle(packs).await;
         match result {
             Ok(committed) => {
                 let kept = self.account(claims, &written, committed);

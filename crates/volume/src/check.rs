@@ -12,8 +12,8 @@ use crate::VolumeError;
 use crate::directories::read_directories;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
 use crate::row::{
-    AttemptRow, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, Origin, Share, ShareRow, Special,
-    decode_stored_as,
+    AttemptRow, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, Origin, PACK_VERSION, PackNote, PackedRow,
+    Share, ShareRow, Special, decode_stored_as,
 };
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
@@ -53,15 +53,18 @@ impl Volume {
             nodes: HashMap::new(),
             clones: HashMap::new(),
             leaving: HashSet::new(),
+            packed: Vec::new(),
             findings: Vec::new(),
             bytes: 0,
         };
         check.objects().await?;
+        check.packed().await?;
         check.shares().await?;
         check.directories().await?;
         check.orphans().await?;
         check.garbage().await?;
         check.contents().await?;
+        check.packed_versions().await?;
         check.attempts().await?;
         check.tree();
         check.counters().await?;
@@ -101,8 +104,10 @@ struct Check<'a> {
     nodes: HashMap<ObjectId, Node>,
     /// Blocks that refer to a version that was stored for another.
     clones: HashMap<Origin, u64>,
-    /// Versions that wait for their deletion, of policies that keep equal content once.
+    /// Versions that wait for their deletion, of policies that keep equal content once, or in packs.
     leaving: HashSet<Origin>,
+    /// Versions in packs.
+    packed: Vec<Origin>,
     findings: Vec<Finding>,
     bytes: u64,
 }
@@ -364,6 +369,54 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Before the shares: whatever lies in a pack holds it, and so does its note.
+    async fn packed(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.all_packed());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some((object, block, version)), Ok(row)) =
+                    (Keys::repair_of(&key), PackedRow::decode(&row))
+                else {
+                    self.find(None, "the place of a block in a pack is damaged");
+                    continue;
+                };
+                *self.clones.entry(row.pack()).or_default() += 1;
+                self.packed.push(Origin { object, block, version });
+            }
+            range = more;
+        }
+        let mut range = Some(self.inner.keys.pack_notes());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                match (Keys::pack_note_at(&key), PackNote::decode(&row)) {
+                    (Some((object, block)), Ok(note)) => {
+                        let pack = Origin { object, block, version: PACK_VERSION };
+                        *self.clones.entry(pack).or_default() += u64::from(note.in_use);
+                    }
+                    _ => self.find(None, "a note of a pack is damaged"),
+                }
+            }
+            range = more;
+        }
+        self.clones.retain(|_, count| *count > 0);
+        Ok(())
+    }
+
+    /// After the garbage: what lies in a pack is held, or waits to let it go.
+    async fn packed_versions(&mut self) -> Result<(), VolumeError> {
+        for origin in std::mem::take(&mut self.packed) {
+            let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
+            let held = self.inner.held_sealing(&mut *transaction, origin).await?;
+            if held.is_none() && !self.leaving.contains(&origin) {
+                let Origin { object, block, version } = origin;
+                self.find(object, format!("version {version} of block {block} is gone, and holds a pack"));
+            }
+        }
+        Ok(())
+    }
+
     /// After the objects: every count is that of the blocks that were found.
     async fn shares(&mut self) -> Result<(), VolumeError> {
         let mut counted = std::mem::take(&mut self.clones);
@@ -442,7 +495,7 @@ impl Check<'_> {
                 for version in garbage.versions {
                     let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
                     let origin = Origin { object, block: version.block, version: version.version };
-                    if is_shared {
+                    if is_shared || self.get(&self.inner.keys.packed(origin)).await?.is_some() {
                         self.leaving.insert(origin);
                     }
                     let held = self.inner.held_sealing(&mut *transaction, origin).await?;

@@ -59,6 +59,10 @@ impl Volume {
                         tracing::error!(object = %garbage.object, %block, %version, "a current block version is in the garbage; it stays");
                         continue;
                     }
+                    if inner.packed_row(transaction, origin).await?.is_some() {
+                        // It has no fragments of its own: it lets its pack go when the row is done with.
+                        continue;
+                    }
                     let (volume, object, epoch) = (inner.id, garbage.object, garbage.key.epoch);
                     versions.push((BlockIdentity { volume, object, block, version, creator, epoch }, seal));
                 }
@@ -76,7 +80,9 @@ impl Volume {
             let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
             let Some(garbage) = transaction.get(row).await? else { continue };
             let damaged = |cause| VolumeError::Damaged { what: "an entry of the garbage".into(), cause };
-            self.inner.forget_contents(GarbageRow::decode(&garbage).map_err(damaged)?).await?;
+            let garbage = GarbageRow::decode(&garbage).map_err(damaged)?;
+            self.inner.let_go_of_packs(&garbage).await?;
+            self.inner.forget_contents(garbage).await?;
         }
         upkeep_transaction!(self.inner.node, |transaction| {
             rows.iter().for_each(|row| transaction.delete(row.clone()));

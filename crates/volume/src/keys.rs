@@ -24,7 +24,9 @@ const ATTEMPTS: u8 = 0x0C;
 const CONTENT: u8 = 0x0D;
 const CONTENT_OF: u8 = 0x0E;
 const DIRECTORY_POLICY: u8 = 0x0F;
+const PACKED: u8 = 0x12;
 const OBJECT: u8 = 0x10;
+const PACK_NOTE: u8 = 0x11;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -61,6 +63,11 @@ pub(crate) fn attempts_of_all() -> KeyRange {
 /// Whether a row notes attempts to store blocks.
 pub fn is_attempt(key: &[u8]) -> bool {
     key.first() == Some(&ATTEMPTS)
+}
+
+/// The notes of packs, of all volumes.
+pub(crate) fn pack_notes_of_all() -> KeyRange {
+    KeyBuilder::new(PACK_NOTE).prefix_range()
 }
 
 /// Slot of a volume's row.
@@ -178,7 +185,7 @@ impl Keys {
         self.table(REPAIR).prefix_range()
     }
 
-    /// Object, block and version in a key of [`Keys::repair`] or [`Keys::content_of`].
+    /// Object, block and version in a key of [`Keys::repair`], [`Keys::content_of`] or [`Keys::packed`].
     pub fn repair_of(key: &[u8]) -> Option<(ObjectId, BlockIndex, Version)> {
         let mut reader = KeyReader::new(key.get(5..)?);
         let object = ObjectId::from_bytes(reader.fixed(ObjectId::LEN)?.try_into().ok()?);
@@ -229,6 +236,32 @@ impl Keys {
     /// What all versions hold.
     pub fn contents_of_all(self) -> KeyRange {
         self.table(CONTENT_OF).prefix_range()
+    }
+
+    /// Where a version lies that has no fragments of its own.
+    pub fn packed(self, Origin { object, block, version }: Origin) -> Bytes {
+        let key = self.table(PACKED).fixed(&object.to_bytes());
+        key.number(block.0).number(version.0).build()
+    }
+
+    /// Where all such versions lie.
+    pub fn all_packed(self) -> KeyRange {
+        self.table(PACKED).prefix_range()
+    }
+
+    /// A pack whose blocks are not all committed.
+    pub fn pack_note(self, object: ObjectId, number: BlockIndex) -> Bytes {
+        self.table(PACK_NOTE).fixed(&object.to_bytes()).number(number.0).build()
+    }
+
+    /// All such packs.
+    pub fn pack_notes(self) -> KeyRange {
+        self.table(PACK_NOTE).prefix_range()
+    }
+
+    /// File of packs and number in a key of [`Keys::pack_note`].
+    pub fn pack_note_at(key: &[u8]) -> Option<(ObjectId, BlockIndex)> {
+        Keys::attempts_at(key)
     }
 
     pub fn attempts(self, object: ObjectId, block: BlockIndex) -> Bytes {
@@ -319,23 +352,11 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 13] {
-        [
-            OBJECT,
-            ORPHAN,
-            GARBAGE,
-            REPAIR,
-            SHARES,
-            ATTEMPTS,
-            CONTENT,
-            CONTENT_OF,
-            DIRECTORY_POLICY,
-            USAGE,
-            EPOCH,
-            POLICY,
-            VOLUME,
-        ]
-        .map(|t| self.table(t).prefix_range())
+    pub fn everything(self) -> [KeyRange; 15] {
+        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE];
+        let [a, b, c, d, e, f, g, h] = of_blocks;
+        [OBJECT, ORPHAN, a, b, c, d, e, f, g, h, DIRECTORY_POLICY, USAGE, EPOCH, POLICY, VOLUME]
+            .map(|t| self.table(t).prefix_range())
     }
 
     /// What the row with a key of [`Keys::objects`] is.

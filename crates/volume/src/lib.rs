@@ -56,6 +56,12 @@
 //! stored, and the commit makes the block a share of that version if some block holds it, as a clone would (decision 23). The rows
 //! of contents say where to look, and nothing more; what is alive is what block maps and books of shares say.
 //!
+//! # Packs
+//!
+//! Small blocks of many files are stored together, in packs (decision 25). A row under what a version was sealed as says in which one
+//! it lies and where; entries of block maps do not know. A pack is a version without a file in the books of shares, held by what lies in it, and by its
+//! note while blocks of it are being committed. What becomes garbage of a pack lets go of it when it is due; the last one makes the pack garbage.
+//!
 //! # Formats
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
@@ -65,7 +71,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `01` store | | schema (4), gateway |
+//! | `01` store | | schema (5), gateway |
 //! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
 //! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
 //! | `04` slot counter | | 4 bytes, no format: the next slot |
@@ -80,6 +86,7 @@
 //! | `0D` content | slot, policy 4, content id 24 (crate `seal`) | object 18, block, version, creator, seal id 8: a version with this content |
 //! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
 //! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
+//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`): where a version lies that has no fragments of its own |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -89,6 +96,9 @@
 //! | | `11` cookie 8 | of an entry: object 18, name |
 //! | | `20` name | of an extended attribute: its value |
 //! | | `30` chunk 8 | the block map of 1,024 blocks |
+//! | `11` note of a pack | slot, file of packs 18, number of the pack 8 | policy, file key (as `10 .. 02`), creator, seal id 8, in use 1: a pack whose blocks are not all committed |
+//!
+//! **Packs** have no file: a pack is a version 1 in the books of shares (`0B`), held by the versions that lie in it and by its note.
 //!
 //! **Access control list**: its flags 1, the number of entries (up to 1,024), and for each entry whom it is about 1 (1 owner,
 //! 2 group, 3 everyone, 4 user, 5 group of a number; plus 128 if it denies), its flags 1 and rights with the values of
@@ -117,6 +127,7 @@ mod loaded;
 mod maintained;
 mod node;
 mod orphans;
+mod packs;
 mod references;
 mod repair;
 mod row;

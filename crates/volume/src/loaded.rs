@@ -4,7 +4,7 @@ use meta::{MetaStore, Mode, Priority, Scan};
 
 use crate::VolumeError;
 use crate::keys;
-use crate::row::BadRow;
+use crate::row::{BadRow, PackNote};
 
 /// Rows that go at a time.
 const ROWS: usize = 1024;
@@ -26,14 +26,24 @@ pub async fn after_load(store: &dyn MetaStore, now: Timestamp) -> Result<(), Vol
     let next = next.max(beyond);
     transaction.put(keys::next_object(), Bytes::copy_from_slice(&next.to_be_bytes()));
     transaction.commit(Priority::Client).await?.durable().await?;
-    let (start, end) = keys::attempts_of_all();
+    forget(store, keys::attempts_of_all(), |_| true).await?;
+    // A pack in use is held by its note, too; the next start takes that away.
+    forget(store, keys::pack_notes_of_all(), |note| PackNote::decode(note).is_ok_and(|note| !note.in_use))
+        .await
+}
+
+/// Deletes rows of a range.
+async fn forget(
+    store: &dyn MetaStore,
+    (mut start, end): keys::KeyRange,
+    is_old: impl Fn(&[u8]) -> bool,
+) -> Result<(), VolumeError> {
     loop {
         let mut transaction = store.begin(Mode::Optimistic).await?;
         let rows = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: ROWS }).await?;
-        if rows.is_empty() {
-            return Ok(());
-        }
-        rows.into_iter().for_each(|(key, _)| transaction.delete(key));
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        start = [&last[..], &[0]].concat().into();
+        rows.into_iter().filter(|(_, row)| is_old(row)).for_each(|(key, _)| transaction.delete(key));
         transaction.commit(Priority::Client).await?.durable().await?;
     }
 }

@@ -1,9 +1,9 @@
 use async_trait::async_trait;
-use blocks::SealId;
+use blocks::{Placement, SealId};
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
 use seal::{BlockIdentity, ContentId};
-use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, Plans, RepairRow, VolumeFailure, Written};
+use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, NewPack, Plans, RepairRow, VolumeFailure, Written};
 
 use crate::volume::Volume;
 
@@ -23,6 +23,14 @@ impl MaintainedVolume for Volume {
 
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure> {
         Ok(Volume::commit_written(self, written).await?)
+    }
+
+    async fn plan_pack(&self, placement: &Placement) -> Result<Option<NewPack>, VolumeFailure> {
+        Ok(Some(Volume::plan_pack(self, placement).await?))
+    }
+
+    async fn settle_pack(&self, pack: &BlockIdentity) -> Result<(), VolumeFailure> {
+        Ok(Volume::settle_pack(self, pack).await?)
     }
 
     async fn find_content(

@@ -8,6 +8,7 @@ mod attempt;
 mod block_map;
 mod content;
 mod inode;
+mod packed;
 mod policy;
 mod queue;
 mod shares;
@@ -20,6 +21,7 @@ pub(crate) use attempt::{AttemptRow, MAX_ATTEMPTS};
 pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView, Origin, Sealed};
 pub(crate) use content::{Content, decode_stored_as, encode_stored_as};
 pub(crate) use inode::{Inode, KeyRow, Special};
+pub(crate) use packed::{PACK_VERSION, PackNote, PackedRow};
 pub use policy::Policy;
 pub(crate) use policy::{decode_policy, encode_policy};
 pub(crate) use queue::{GarbageRow, GarbageVersion};
@@ -235,6 +237,8 @@ mod tests {
         again(row, AttemptRow::decode, AttemptRow::encode);
         again(row, ShareRow::decode, ShareRow::encode);
         again(row, Content::decode, Content::encode);
+        again(row, PackedRow::decode, PackedRow::encode);
+        again(row, PackNote::decode, PackNote::encode);
         again(row, decode_stored_as, |sealed| encode_stored_as(*sealed));
         again(row, decode_policy, encode_policy);
         again(row, VolumeRecord::decode, VolumeRecord::encode);
@@ -330,7 +334,7 @@ mod tests {
             chunk.encode(),
             shared.encode(),
             shares.encode(),
-            GarbageRow { object, policy: 4, key, versions: versions.collect() }.encode(),
+            GarbageRow { object, policy: 4, key: key.clone(), versions: versions.collect() }.encode(),
             encode_policy(&Policy { placement, protection }),
             Content { policy: 300, id: seal::ContentId::from_bytes([5; 24]) }.encode(),
             encode_stored_as(Sealed {
@@ -339,6 +343,25 @@ mod tests {
                 seal: blocks::SealId(1 << 50),
             }),
             volume.encode(),
+            PackedRow {
+                object,
+                number: BlockIndex(300),
+                place: blocks::PlaceInPack {
+                    pack_len: 4 << 20,
+                    offset: 70_000,
+                    len: 4192,
+                    name: seal::BlockName::from_bytes([3; 32]),
+                },
+            }
+            .encode(),
+            PackNote {
+                policy: 300,
+                key: key.clone(),
+                creator: GatewayId(3),
+                seal: blocks::SealId(9),
+                in_use: true,
+            }
+            .encode(),
             StoreHeader { schema: 2, gateway: GatewayId(7) }.encode(),
             AttemptRow {
                 creator: GatewayId(3),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use ids::{BlockIndex, ObjectId, Version};
+use blocks::SealId;
+use ids::{BlockIndex, GatewayId, ObjectId, Version};
 use seal::BlockIdentity;
 use upkeep::BlockVersion;
 
@@ -208,6 +209,61 @@ impl<'a> ShareBook<'a> {
         Ok(Released::Last(origin))
     }
 
+    /// Keeps books of a version that no block of its own holds, but so many others.
+    pub async fn begin(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+        creator: GatewayId,
+        seal: SealId,
+        owner: Owner<'_>,
+        clones: u64,
+    ) -> Result<(), VolumeError> {
+        let page = self.page(transaction, origin).await?;
+        let row = page.row.get_or_insert_with(|| ShareRow::new(owner.policy, owner.key.clone()));
+        row.shares.insert(place(origin), Share { creator, seal, own: false, clones });
+        page.changed = true;
+        Ok(())
+    }
+
+    /// So many more hold a version of which books are kept.
+    pub async fn hold(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+        more: u64,
+    ) -> Result<(), VolumeError> {
+        let page = self.page(transaction, origin).await?;
+        let share = page.row.as_mut().and_then(|row| row.shares.get_mut(&place(origin)));
+        share.ok_or_else(|| lost(origin))?.clones += more;
+        page.changed = true;
+        Ok(())
+    }
+
+    /// One of those that hold a version lets it go. Whether it was the last: then the version is garbage.
+    pub async fn let_go(
+        &mut self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<bool, VolumeError> {
+        let page = self.page(transaction, origin).await?;
+        let share = page.row.as_mut().and_then(|row| row.shares.get_mut(&place(origin)));
+        let Some(share) = share else {
+            // Damage; what is not known to be garbage stays in the clouds.
+            tracing::error!(pack = %origin.block, of = %origin.object, "a pack is not in the books; run `kurma meta check`");
+            return Ok(false);
+        };
+        share.clones -= 1;
+        let Share { creator, seal, clones, .. } = *share;
+        page.changed = true;
+        let Some(row) = page.row.as_mut().filter(|_| clones == 0) else { return Ok(false) };
+        row.shares.remove(&place(origin));
+        let garbage = Garbage { policy: row.policy, key: row.key.clone(), versions: Vec::new() };
+        let version = GarbageVersion { block: origin.block, version: origin.version, creator, seal };
+        self.garbage.entry(origin.object).or_insert(garbage).versions.push(version);
+        Ok(true)
+    }
+
     /// Writes what has changed.
     pub async fn finish(mut self, transaction: &mut dyn meta::Transaction) -> Result<(), VolumeError> {
         self.write(transaction);
@@ -261,6 +317,6 @@ impl Inner {
             BlockIdentity { volume: self.id, object, block, version, creator, epoch: row.key.epoch };
         let key = self.open_key(object, &row.key)?;
         let placement = self.policy(row.policy)?.placement.clone().into();
-        Ok(BlockVersion { identity, key, placement, seal })
+        Ok(BlockVersion { identity, key, placement, seal, packed: None })
     }
 }

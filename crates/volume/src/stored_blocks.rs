@@ -20,8 +20,8 @@ fn place(id: &BlockIdentity) -> Place {
 }
 
 impl Volume {
-    /// Up to `limit` block versions that some block holds, behind `after`, in the order of the objects, blocks and versions
-    /// that they were stored for. Each is listed once, however many blocks share it. Empty at the end.
+    /// Up to `limit` block versions with fragments of their own that some block holds, behind `after`, in the order of the objects, blocks and
+    /// versions that they were stored for: also packs, and not what lies in them. Each is listed once, however many blocks share it. Empty at the end.
     pub async fn stored_blocks(
         &self,
         after: Option<BlockIdentity>,
@@ -63,6 +63,10 @@ impl Volume {
                 }
                 let Some(file) = inner.file_rows(&mut *transaction, object).await? else { continue };
                 for (block, entry) in blocks {
+                    let origin = entry.sealed(object, block).origin;
+                    if inner.packed_row(&mut *transaction, origin).await?.is_some() {
+                        continue;
+                    }
                     found.push(inner.block_version(object, block, entry, &file)?);
                     if found.len() >= limit {
                         return Ok(found);
@@ -105,7 +109,11 @@ impl Volume {
                     if after.is_some_and(|after| (object, block, version) <= after) {
                         continue;
                     }
-                    found.push(inner.version_of_share(&row, Origin { object, block, version }, share)?);
+                    let origin = Origin { object, block, version };
+                    if inner.packed_row(&mut *transaction, origin).await?.is_some() {
+                        continue;
+                    }
+                    found.push(inner.version_of_share(&row, origin, share)?);
                     if found.len() >= limit {
                         return Ok(found);
                     }

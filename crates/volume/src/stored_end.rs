@@ -51,8 +51,7 @@ impl Volume {
         let Some((block, entry)) = last else { return Ok(Some(StoredEnd { size, end: 0, certain: true })) };
         let version = inner.stored_version(&mut *transaction, object, block, entry, &file).await?;
         drop(transaction);
-        let upkeep::BlockVersion { identity, key, placement, seal } = version;
-        let loaded = inner.node.blocks.load(&key, &identity, seal, &placement, self).await;
+        let loaded = version.load(&inner.node.blocks, self).await;
         let (length, certain) = match &loaded {
             Ok(loaded) => (loaded.plaintext.len() as u64, true),
             Err(error) => {

@@ -12,6 +12,7 @@ mod files;
 mod large_clones;
 mod model;
 mod node;
+mod packs;
 mod records;
 mod registry;
 mod removal;

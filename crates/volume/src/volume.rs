@@ -19,6 +19,7 @@ use crate::directories::read_directories;
 use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::node::{Node, RETRIES, upkeep_transaction};
+use crate::packs::PackFile;
 use crate::references::References;
 use crate::row::{
     BlockEntry, Chunk, ChunkView, Inode, KeyRow, Origin, Policy, Special, Tier, VolumeRecord, decode_policy,
@@ -49,6 +50,8 @@ pub(crate) struct Inner {
     pub usage: Usage,
     /// A read has put something into the repair queue.
     pub repair_queued: Notify,
+    /// What holds the packs that this start makes.
+    pub packs: tokio::sync::Mutex<Vec<PackFile>>,
 }
 
 impl Volume {
@@ -245,10 +248,14 @@ impl Inner {
         if let Some(entry) = entry.filter(|entry| entry.is_own(version))
             && let Some(file) = self.file_rows(transaction, object).await?
         {
-            return Ok(Some(self.block_version(object, block, entry, &file)?));
+            let found = self.block_version(object, block, entry, &file)?;
+            return Ok(Some(self.placed(transaction, found).await?));
         }
         // The block or the file has moved on; others may have taken the version over.
-        self.shared_version(transaction, Origin { object, block, version }).await
+        match self.shared_version(transaction, Origin { object, block, version }).await? {
+            Some(found) => Ok(Some(self.placed(transaction, found).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Which sealing of a version some block holds, if any.
@@ -275,11 +282,14 @@ impl Inner {
         entry: BlockEntry,
         file: &FileRows,
     ) -> Result<BlockVersion, VolumeError> {
-        let Some(origin) = entry.origin else { return self.block_version(object, block, entry, file) };
         let missing = || VolumeError::Missing {
             what: format!("the share of block {block} of object {object} of volume {}", self.id),
         };
-        self.shared_version(transaction, origin).await?.ok_or_else(missing)
+        let found = match entry.origin {
+            None => self.block_version(object, block, entry, file)?,
+            Some(origin) => self.shared_version(transaction, origin).await?.ok_or_else(missing)?,
+        };
+        self.placed(transaction, found).await
     }
 
     /// A version of the block's own.
@@ -300,7 +310,7 @@ impl Inner {
         };
         let key = self.open_key(object, &file.key)?;
         let placement = file.policy.placement.clone().into();
-        Ok(BlockVersion { identity, key, placement, seal: entry.seal })
+        Ok(BlockVersion { identity, key, placement, seal: entry.seal, packed: None })
     }
 
     pub fn chunk(&self, object: ObjectId, row: Option<&[u8]>) -> Result<Chunk, VolumeError> {
@@ -418,19 +428,16 @@ impl cache::BlockLoader for Loader {
         sealing: Sealing,
     ) -> Result<Bytes, cache::LoadError> {
         let located = self.volume.locate(file.object, block, sealing).await.map_err(load_error)?;
-        let Some(BlockVersion { identity, seal, key, placement }) = located else {
-            return Err(Arc::new(Superseded));
-        };
-        let blocks = &self.volume.inner.node.blocks;
-        let loaded = blocks.load(&key, &identity, seal, &placement, &self.volume).await;
+        let Some(version) = located else { return Err(Arc::new(Superseded)) };
+        let loaded = version.load(&self.volume.inner.node.blocks, &self.volume).await;
         let loaded = loaded.map_err(load_error)?;
         if !loaded.bad.is_empty() {
             let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
             // Beside the read: it may be part of an exclusive transaction, while which nobody else commits.
-            let volume = self.volume.clone();
+            let (volume, identity) = (self.volume.clone(), version.stored().identity);
             tokio::spawn(async move {
-                if let Err(error) = volume.queue_repair(file.object, block, sealing.version, &fragments).await
-                {
+                let BlockIdentity { object, block, version, .. } = identity;
+                if let Err(error) = volume.queue_repair(object, block, version, &fragments).await {
                     // The data is good; the next read or scrub finds the fragments again.
                     tracing::warn!(block = %identity, %error, "a repair could not be queued");
                 }

@@ -26,7 +26,7 @@ use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
-const SCHEMA: u32 = 4;
+const SCHEMA: u32 = 5;
 /// The oldest one that is understood. Its stores have no shared blocks, those of the next one no attempts to store blocks,
 /// and both are of today's from now on: their makers would take what is shared for garbage, and leave attempts alone.
 const OLDEST: u32 = 2;
@@ -331,7 +331,12 @@ impl Inner {
         let known = read_policies(self.keys, transaction).await?;
         let number = match known.iter().find(|(_, known)| ***known == *policy) {
             Some((&id, _)) => id,
-            None => known.keys().next_back().map_or(1, |last| last + 1),
+            None => {
+                let number = known.keys().next_back().map_or(1, |last| last + 1);
+                // Whoever records another one at the same time meets this one here.
+                transaction.get(&self.keys.policy(number)).await?;
+                number
+            }
         };
         transaction.put(self.keys.policy(number), encode_policy(policy));
         Ok(number)
@@ -499,6 +504,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         references,
         usage: Usage::default(),
         repair_queued: Notify::new(),
+        packs: Default::default(),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;
@@ -507,6 +513,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         _ => inner.count().await?,
     });
     inner.abandon_attempts().await?;
+    inner.settle_packs().await?;
     let volume = Volume { inner: Arc::new(inner) };
     // From now on the row is out of date until the volume is closed.
     volume.save_usage(false).await?;

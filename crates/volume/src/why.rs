@@ -38,6 +38,9 @@ pub struct BlockReport {
     pub creator: GatewayId,
     /// The block that the content was stored for, if it is shared, and under which version.
     pub origin: Option<(ObjectId, BlockIndex, Version)>,
+    /// The pack that it lies in, if it has no fragments of its own: which file of packs, and which number. The fragments are
+    /// those of the pack.
+    pub pack: Option<(ObjectId, BlockIndex)>,
     /// Bytes that wait for write-back.
     pub dirty: u64,
     /// Whether it can be had without asking a cloud.
@@ -69,7 +72,9 @@ impl Volume {
         for block in (first.0..shift.blocks_in(size)).take(limit).map(BlockIndex) {
             let entry =
                 inner.block_entry(&mut *transaction, object, block).await?.unwrap_or(BlockEntry::NONE);
-            let Origin { object: of, block: place, version } = entry.sealed(object, block).origin;
+            let origin = entry.sealed(object, block).origin;
+            let packed = inner.packed_row(&mut *transaction, origin).await?;
+            let Origin { object: of, block: place, version } = packed.map_or(origin, |packed| packed.pack());
             let row = transaction.get(&inner.keys.repair(of, place, version)).await?;
             let missing = row.map(|row| decode_repair(&row)).transpose();
             let missing = missing.map_err(inner.damaged("a repair of object", object))?.unwrap_or(0);
@@ -80,6 +85,7 @@ impl Volume {
                 version: entry.version,
                 hole: !entry.is_stored(),
                 creator: entry.creator,
+                pack: packed.map(|packed| (packed.object, packed.number)),
                 origin: entry.origin.map(|Origin { object, block, version }| (object, block, version)),
                 dirty: dirty.iter().map(|range| range.end - range.start).sum(),
                 cached: entry.is_stored() && inner.is_cached(object, block, entry),

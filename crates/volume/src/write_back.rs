@@ -209,11 +209,13 @@ impl Inner {
             up_to: snapshot.up_to(),
         };
         let cleaned = Attachment { descriptor: cleaned.encode(), payload: Bytes::new() };
-        let (identity, seal, missing, content) = match content {
-            WrittenAs::Version { identity, seal, missing, content, .. } => {
-                (identity, seal, Some(missing), *content)
+        let (identity, seal, missing, packed, content) = match content {
+            WrittenAs::Version { identity, seal, missing, packed, content, .. } => {
+                (identity, seal, Some(missing), packed.as_ref(), *content)
             }
-            WrittenAs::Content { identity, seal, content, .. } => (identity, seal, None, Some(*content)),
+            WrittenAs::Content { identity, seal, content, .. } => {
+                (identity, seal, None, None, Some(*content))
+            }
             // Dirty data beyond the end of the file: nobody will read it.
             WrittenAs::Nothing => {
                 if snapshot.is_current() {
@@ -240,7 +242,11 @@ impl Inner {
         let mut ended = self.settle_attempts(transaction, object, block, identity.version).await?;
         let is_noted =
             ended.last().is_some_and(|last| (last.version, last.seal) == (identity.version, *seal));
-        let is_in_time = is_noted && !is_used_up && snapshot.is_current();
+        let is_there = match packed {
+            Some(packed) => self.is_noted_pack(transaction, &packed.pack).await?,
+            None => true,
+        };
+        let is_in_time = is_noted && !is_used_up && is_there && snapshot.is_current();
         let content = content.map(|id| Content { policy: change.policy, id });
         let held = match content.filter(|_| is_in_time) {
             Some(content) => {
@@ -294,7 +300,9 @@ impl Inner {
         }
         chunk.set(place, entry);
         if held.is_none() {
-            if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
+            if let Some(packed) = packed {
+                self.put_packed(transaction, book, entry.sealed(object, block).origin, packed).await?;
+            } else if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
                 let key = self.keys.repair(object, block, version);
                 transaction.put(key, repair_row(fragment_mask(missing)));
             }

@@ -24,9 +24,10 @@ impl BlockStore {
     pub(super) async fn gather(&self, target: &Target<'_>, avoid: &[u8]) -> Gathered {
         let needed = target.placement.scheme().needed();
         let mut gathered = Gathered { good: Vec::with_capacity(needed), faults: Vec::new() };
-        let mut waiting = self.ranked(target, avoid, &mut gathered.faults);
+        let size = target.placement.usual_fragment();
+        let mut waiting = self.ranked(target, size, avoid, &mut gathered.faults);
         let mut running = FuturesUnordered::new();
-        let hedge = self.hedge_after(target, waiting.iter().take(needed).map(|(_, cloud)| *cloud));
+        let hedge = self.hedge_after(size, waiting.iter().take(needed).map(|(_, cloud)| *cloud));
         let mut alarm = self.env.clock.sleep(hedge);
         let mut hedged = 0;
         while gathered.good.len() < needed {
@@ -53,14 +54,14 @@ impl BlockStore {
         gathered
     }
 
-    /// The fragments in the order in which to ask for them: well clouds before sick ones, fast before slow.
-    fn ranked<'s>(
+    /// The fragments in the order in which to ask for `size` bytes of them: well clouds before sick ones, fast before slow.
+    pub(super) fn ranked<'s>(
         &'s self,
         target: &Target<'_>,
+        size: u64,
         avoid: &[u8],
         faults: &mut Vec<Fault>,
     ) -> VecDeque<(u8, &'s Connection)> {
-        let size = target.placement.usual_fragment();
         let mut ranked = Vec::with_capacity(target.placement.scheme().total());
         for fragment in target.placement.fragments() {
             match self.cloud_of(target, fragment) {
@@ -79,9 +80,12 @@ impl BlockStore {
         ranked.into_iter().map(|(_, _, fragment, cloud)| (fragment, cloud)).collect()
     }
 
-    /// How long answers of these clouds usually take at most.
-    fn hedge_after<'s>(&self, target: &Target<'_>, clouds: impl Iterator<Item = &'s Connection>) -> Duration {
-        let size = target.placement.usual_fragment();
+    /// How long answers of `size` bytes of these clouds usually take at most.
+    pub(super) fn hedge_after<'s>(
+        &self,
+        size: u64,
+        clouds: impl Iterator<Item = &'s Connection>,
+    ) -> Duration {
         let usual = |cloud: &Connection| cloud.health().p95(Direction::Read, size);
         let slowest = clouds.map(|cloud| usual(cloud).unwrap_or(self.limits.first_hedge)).max();
         let bounded = slowest.unwrap_or_default().min(self.limits.longest_hedge);

@@ -26,11 +26,7 @@ impl BlockStore {
         plaintext: &[Bytes],
         protection: Protection,
     ) -> Result<Stored, StoreError> {
-        let length: usize = plaintext.iter().map(Bytes::len).sum();
-        let (padded, limit) = (protection.padding.padded_len(length) as u64, placement.longest_padded());
-        if padded > limit || length as u64 > placement.block_shift().bytes() {
-            return Err(StoreError::TooLong { padded, limit });
-        }
+        let length = checked_length(placement, plaintext, protection)?;
         if let Some(cloud) = placement.clouds().iter().find(|cloud| !self.clouds.contains_key(cloud)) {
             return Err(StoreError::NoSuchCloud { cloud: *cloud });
         }
@@ -55,6 +51,19 @@ impl BlockStore {
         }
         let bytes = stored.iter().map(|fragment| fragments[usize::from(*fragment)].len() as u64).sum();
         Ok(Stored { missing, bytes })
+    }
+
+    /// Seals block version `id` as [`BlockStore::store`] does, to be put into a pack.
+    pub fn seal_for_pack(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        placement: &Placement,
+        plaintext: &[Bytes],
+        protection: Protection,
+    ) -> Result<SealedBlock, StoreError> {
+        checked_length(placement, plaintext, protection)?;
+        Ok(self.seal(key, id, placement.scheme(), plaintext, protection))
     }
 
     /// Under a random nonce and bound to its place, unless the scheme wants equal content to be sealed equally.
@@ -147,5 +156,19 @@ impl BlockStore {
         let usual = |fragment: &u8| self.cloud_of(target, *fragment)?.health().p95(Direction::Write, size);
         let slowest = under_way.iter().filter_map(usual).max().unwrap_or_default();
         (2 * slowest).clamp(least, self.limits.longest_straggler.max(least))
+    }
+}
+
+/// The length of the plaintext, if a block of this placement can have it.
+fn checked_length(
+    placement: &Placement,
+    plaintext: &[Bytes],
+    protection: Protection,
+) -> Result<usize, StoreError> {
+    let length: usize = plaintext.iter().map(Bytes::len).sum();
+    let (padded, limit) = (protection.padding.padded_len(length) as u64, placement.longest_padded());
+    match padded > limit || length as u64 > placement.block_shift().bytes() {
+        true => Err(StoreError::TooLong { padded, limit }),
+        false => Ok(length),
     }
 }

@@ -15,6 +15,7 @@ use crate::{CurrentVersions, LoadError, Placement, SealId, StoreError};
 
 mod degraded;
 mod hedging;
+mod packs;
 mod random;
 mod relocating;
 mod tampering;

@@ -20,6 +20,11 @@ const SIZE_UNITS: [(&str, u64); 8] = [
 ];
 
 impl ByteSize {
+    /// So many times 1,024 bytes.
+    pub const fn kib(kib: u64) -> ByteSize {
+        ByteSize(kib << 10)
+    }
+
     /// So many times 1,048,576 bytes.
     pub const fn mib(mib: u64) -> ByteSize {
         ByteSize(mib << 20)

@@ -184,6 +184,7 @@ impl SmallVolume {
             key: key(object),
             placement: self.placement.clone(),
             seal: SealId(entry.seal),
+            packed: None,
         }
     }
 }
@@ -258,7 +259,7 @@ impl MaintainedVolume for SmallVolume {
                 false => Base::Stored(self.version(object, block, entry)),
             };
             let new = Entry { version: *attempt, seal: self.boot, hole: false };
-            let BlockVersion { identity, key, placement, seal } = self.version(object, block, new);
+            let BlockVersion { identity, key, placement, seal, .. } = self.version(object, block, new);
             let protection = Protection::default();
             Ok(Plan::Store(NewBlock { identity, seal, key, placement, protection, length, base }))
         });

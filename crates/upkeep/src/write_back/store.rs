@@ -4,6 +4,7 @@ use bytes::Bytes;
 use cache::{BlockLoader, BlockSnapshot, CacheError, FileKey, Sealing};
 use seal::{BlockIdentity, content_id};
 
+use super::together::{SmallBlock, is_small};
 use super::{InFlight, Parts, UNIT};
 use crate::loader::VersionLoader;
 use crate::{Base, MaintainedVolume, NewBlock, VolumeFailure, WrittenAs};
@@ -19,16 +20,25 @@ pub(super) enum BlockFailure {
     Content(VolumeFailure),
 }
 
+/// What became of a block.
+#[allow(clippy::large_enum_variant)] // few at a time, and not for long
+pub(super) enum Outcome {
+    /// It is stored.
+    Stored(WrittenAs, InFlight),
+    /// It is complete, and waits for others to travel with.
+    Small(SmallBlock),
+}
+
 impl<V: MaintainedVolume + ?Sized> Parts<V> {
-    /// Completes, seals and disperses a block.
+    /// Completes a block; seals and disperses it, unless it is a small one that had better travel with others.
     pub(super) async fn store(
         &self,
         snapshot: &BlockSnapshot,
         new: NewBlock,
-    ) -> Result<(WrittenAs, InFlight), BlockFailure> {
+    ) -> Result<Outcome, BlockFailure> {
         let units = new.length.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
         // Never closed; without a permit the bound would be missed by this one block.
-        let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok();
+        let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok().map(Arc::new);
         let file = snapshot.file();
         let base = match &new.base {
             _ if snapshot.covers(new.length) => None,
@@ -45,7 +55,19 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             }
         };
         let parts = snapshot.assemble(new.length, base.as_ref()).await?;
+        let is_small = is_small(&new, self.config.longest_packed);
         let NewBlock { identity, seal, key, placement, protection, length, .. } = new;
+        if is_small {
+            return Ok(Outcome::Small(SmallBlock {
+                identity,
+                seal,
+                key,
+                placement,
+                protection,
+                length,
+                parts,
+            }));
+        }
         let is_shared = placement.scheme().is_convergent();
         let content_id = is_shared.then(|| content_id(key.content_key(), &parts, protection.padding));
         let mut storing = None;
@@ -58,21 +80,28 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 let (of, sealing) = (FileKey { volume, object }, Sealing { version, seal: sealed_as });
                 let staged = self.cache.stage(of, block, sealing, whole(&parts));
                 let written = WrittenAs::Content { identity, seal, content, length };
-                return Ok((written, InFlight { staged, _permit: permit, storing: None }));
+                return Ok(Outcome::Stored(written, InFlight { staged, _permit: permit, storing: None }));
             }
             storing = Some(first);
         }
         let stored = self.blocks.store(&key, &identity, seal, &placement, &parts, protection).await?;
         let sealing = Sealing { version: identity.version, seal };
         let staged = self.cache.stage(file, snapshot.block(), sealing, whole(&parts));
-        Ok((
-            WrittenAs::Version { identity, seal, missing: stored.missing, length, content: content_id },
+        Ok(Outcome::Stored(
+            WrittenAs::Version {
+                identity,
+                seal,
+                missing: stored.missing,
+                packed: None,
+                length,
+                content: content_id,
+            },
             InFlight { staged, _permit: permit, storing },
         ))
     }
 }
 
-fn whole(parts: &[Bytes]) -> Bytes {
+pub(super) fn whole(parts: &[Bytes]) -> Bytes {
     match parts {
         [one] => one.clone(),
         many => many.concat().into(),

@@ -271,6 +271,7 @@ async fn a_truncation_during_write_back_wins() {
         identity: block.identity,
         seal: block.seal,
         missing: Vec::new(),
+        packed: None,
         length: block.length,
     };
     let written = [upkeep::Written { snapshot, content: content_of }];

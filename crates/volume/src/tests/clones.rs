@@ -530,7 +530,7 @@ pub async fn begin_write_back(node: &Node) -> InFlight {
                         let (key, placement) = (&new.key, &new.placement);
                         let stored = store.store(key, &identity, seal, placement, &parts, new.protection);
                         let missing = stored.await.unwrap().missing;
-                        WrittenAs::Version { identity, seal, missing, length, content }
+                        WrittenAs::Version { identity, seal, missing, packed: None, length, content }
                     }
                 }
             }

@@ -44,6 +44,8 @@ pub struct Site {
     pub scheme: &'static str,
     /// Bytes of the journal that dirty data may take.
     pub dirty: u64,
+    /// Sealed blocks up to this size share objects.
+    pub longest_packed: u64,
 }
 
 impl Site {
@@ -56,7 +58,8 @@ impl Site {
         let clouds = clouds.collect();
         let key_file = KeyFile::generate(GatewayId(1), &*Environment::real().entropy);
         let (scheme, dirty) = ("rs:2+1", u64::MAX);
-        Site { folder, clock, clouds, key_file, journal: JournalConfig::small(64 << 20), scheme, dirty }
+        let journal = JournalConfig::small(64 << 20);
+        Site { folder, clock, clouds, key_file, journal, scheme, dirty, longest_packed: 0 }
     }
 }
 
@@ -129,7 +132,8 @@ impl Node {
         // Object numbers are reserved here: a reservation in a test's transaction may look like a change of what that
         // has read (two keys in 2^18 do), and few tests run theirs again.
         volume.inner.node.new_object().await.unwrap();
-        let (config, v) = (UpkeepConfig::default(), Arc::new(volume.clone()));
+        let config = UpkeepConfig { longest_packed: site.longest_packed, ..UpkeepConfig::default() };
+        let v = Arc::new(volume.clone());
         let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config);
         Node { site, env, journal, store, cache, incidents, volumes, volume, upkeep }
     }
@@ -188,7 +192,8 @@ impl Node {
             current.extend(page.iter().flat_map(|version| version.fragments()));
         }
         let leaving = self.volume.all_garbage(None, usize::MAX).await.unwrap();
-        let unsettled = self.volume.unsettled(None, usize::MAX).await.unwrap();
+        let mut unsettled = self.volume.unsettled(None, usize::MAX).await.unwrap();
+        unsettled.extend(self.volume.unsettled_packs(None, usize::MAX).await.unwrap());
         let versions = leaving.into_iter().chain(unsettled).flat_map(GarbageRow::into_versions);
         let passing: BTreeSet<_> =
             versions.flat_map(|version| version.fragments().collect::<Vec<_>>()).collect();

@@ -4,7 +4,7 @@ use super::*;
 
 /// One way for a cloud to be faulty.
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+pub(super) enum Trouble {
     Lost,
     Flipped(u16),
     Cut(u16),
@@ -14,7 +14,7 @@ enum Trouble {
     Fails(ErrorKind),
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+pub(super) fn trouble() -> impl Strategy<Value = Trouble> {
     prop_oneof![
         Just(Trouble::Lost),
         any::<u16>().prop_map(Trouble::Flipped),
@@ -28,7 +28,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
 }
 
 impl Trouble {
-    fn strike(self, world: &World, id: &BlockIdentity, fragment: u8) {
+    pub(super) fn strike(self, world: &World, id: &BlockIdentity, fragment: u8) {
         let bytes = world.peek(id, fragment);
         let cloud = &world.clouds[usize::from(fragment)];
         match self {

@@ -1,0 +1,231 @@
+//! Small blocks travel together, in packs (decision 25).
+
+use std::sync::Arc;
+
+use blocks::{BlockStore, PackBuilder, PackVersion, Placement, Protection, SealId, Writing};
+use bytes::Bytes;
+use cache::{BlockSnapshot, DirtyBlock, Sealing};
+use futures::future::join_all;
+use seal::{BlockIdentity, FileKey, SealedBlock, sealed_len};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::store::{BlockFailure, whole};
+use super::{Drive, Event, InFlight, Parts, Ready, UNIT};
+use crate::{InPack, MaintainedVolume, NewBlock, NewPack, UpkeepError, Written, WrittenAs};
+
+/// Sealed bytes with which a pack is full: what is left of its block size is for the footer, of 44 bytes for each block.
+const FULL: u64 = (4 << 20) - (256 << 10);
+/// Blocks with which it is full.
+const MOST_BLOCKS: usize = 4096;
+
+/// A small block that waits for others to travel with.
+pub(super) struct Small {
+    pub dirty: DirtyBlock,
+    pub snapshot: BlockSnapshot,
+    pub block: SmallBlock,
+    /// Held until it is stored.
+    pub _writing: Writing,
+}
+
+/// What is to be stored of it.
+pub(super) struct SmallBlock {
+    pub identity: BlockIdentity,
+    pub seal: SealId,
+    pub key: FileKey,
+    pub placement: Arc<Placement>,
+    pub protection: Protection,
+    pub length: u64,
+    pub parts: Vec<Bytes>,
+}
+
+impl SmallBlock {
+    fn sealed_len(&self) -> u64 {
+        sealed_len(self.length as usize, self.protection.padding) as u64
+    }
+
+    /// Whether blocks of both can lie in one pack.
+    fn goes_with(&self, other: &SmallBlock) -> bool {
+        let place = |block: &SmallBlock| (block.placement.scheme(), block.placement.clouds().to_vec());
+        place(self) == place(other)
+    }
+}
+
+/// Whether a block had better travel with others: a small one, shorter than a block of its file. Where equal content is kept
+/// once, whoever has the same waits for the first one's commit; so nobody makes them wait for company.
+pub(super) fn is_small(new: &NewBlock, longest: u64) -> bool {
+    let sealed = sealed_len(new.length as usize, new.protection.padding) as u64;
+    sealed <= longest
+        && new.length < new.placement.block_shift().bytes()
+        && !new.placement.scheme().is_convergent()
+}
+
+/// Blocks that will travel in one pack.
+#[derive(Default)]
+pub(super) struct Group {
+    blocks: Vec<Small>,
+    bytes: u64,
+}
+
+impl Group {
+    fn is_full(&self) -> bool {
+        self.bytes >= FULL || self.blocks.len() >= MOST_BLOCKS
+    }
+}
+
+/// The groups that are waiting: one for each placement in use.
+#[derive(Default)]
+pub(super) struct Groups(Vec<Group>);
+
+impl Groups {
+    /// Adds a block. Returns a group that is full now.
+    pub fn add(&mut self, small: Small) -> Option<Group> {
+        let at = self.0.iter().position(|group| group.blocks[0].block.goes_with(&small.block));
+        let at = at.unwrap_or_else(|| {
+            self.0.push(Group::default());
+            self.0.len() - 1
+        });
+        let group = &mut self.0[at];
+        group.bytes += small.block.sealed_len();
+        group.blocks.push(small);
+        group.is_full().then(|| self.0.swap_remove(at))
+    }
+
+    /// Those that wait in vain for more.
+    pub fn take(&mut self) -> Vec<Group> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// A pack whose blocks are on their way to their commits; the last of them has the volume settle it.
+pub(super) struct Settling {
+    pack: BlockIdentity,
+}
+
+/// What became of a group.
+#[derive(Default)]
+pub(super) struct Together {
+    pub ready: Vec<Ready>,
+    pub not_stored: Vec<DirtyBlock>,
+}
+
+impl Drive {
+    /// Has a group stored.
+    pub(super) fn store_group<V: MaintainedVolume + ?Sized>(&mut self, parts: &Arc<Parts<V>>, group: Group) {
+        let parts = Arc::clone(parts);
+        self.tasks.spawn(async move { Event::Together(parts.store_group(group).await) });
+    }
+}
+
+impl<V: MaintainedVolume + ?Sized> Parts<V> {
+    async fn store_group(&self, group: Group) -> Together {
+        let units = group.bytes.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
+        // Never closed; without a permit the bound would be missed by this one pack.
+        let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok().map(Arc::new);
+        let mut together = Together::default();
+        if group.blocks.len() == 1 {
+            self.store_alone(group.blocks, &permit, &mut together).await;
+            return together;
+        }
+        let planned = self.volume.plan_pack(&group.blocks[0].block.placement).await;
+        match planned.map_err(UpkeepError::volume("planning a pack")) {
+            Ok(Some(pack)) => self.store_packed(pack, group.blocks, &permit, &mut together).await,
+            Ok(None) => self.store_alone(group.blocks, &permit, &mut together).await,
+            Err(error) => self.give_up(group.blocks, &error, &mut together),
+        }
+        together
+    }
+
+    /// Each as a version with fragments of its own.
+    async fn store_alone(
+        &self,
+        blocks: Vec<Small>,
+        permit: &Option<Arc<OwnedSemaphorePermit>>,
+        together: &mut Together,
+    ) {
+        let stores = blocks.into_iter().map(|small| async move {
+            let SmallBlock { identity, seal, key, placement, protection, parts, .. } = &small.block;
+            let stored = self.blocks.store(key, identity, *seal, placement, parts, *protection).await;
+            (small, stored)
+        });
+        for (small, stored) in join_all(stores).await {
+            match stored {
+                Ok(stored) => together.ready.push(self.ready(small, stored.missing, None, permit)),
+                Err(error) => self.give_up(vec![small], &BlockFailure::Store(error), together),
+            }
+        }
+    }
+
+    async fn store_packed(
+        &self,
+        pack: NewPack,
+        blocks: Vec<Small>,
+        permit: &Option<Arc<OwnedSemaphorePermit>>,
+        together: &mut Together,
+    ) {
+        let NewPack { identity, key, placement, seal, owner } = &pack;
+        let settling = Arc::new(Settling { pack: *identity });
+        let mut builder = PackBuilder::new(identity.volume, placement.block_shift().bytes());
+        let (mut inside, mut outside) = (Vec::with_capacity(blocks.len()), Vec::new());
+        for small in blocks {
+            match seal_small(&self.blocks, &small.block) {
+                Ok(sealed) => match builder.push(small.block.identity, sealed) {
+                    Ok(()) => inside.push(small),
+                    Err(_) => outside.push(small),
+                },
+                Err(error) => self.give_up(vec![small], &error, together),
+            }
+        }
+        let version = PackVersion { key, id: identity, seal: *seal, placement };
+        match self.blocks.store_pack(version, builder, *owner).await {
+            Ok(stored) => {
+                let missing: Arc<[u8]> = stored.stored.missing.into();
+                for (small, place) in inside.into_iter().zip(stored.places) {
+                    let packed = InPack { pack: *identity, place, missing: missing.clone() };
+                    let ready = self.ready(small, Vec::new(), Some((packed, settling.clone())), permit);
+                    together.ready.push(ready);
+                }
+            }
+            Err(error) => self.give_up(inside, &BlockFailure::Store(error), together),
+        }
+        self.settle(Some(settling)).await;
+        self.store_alone(outside, permit, together).await;
+    }
+
+    fn ready(
+        &self,
+        Small { dirty, snapshot, block, .. }: Small,
+        missing: Vec<u8>,
+        packed: Option<(InPack, Arc<Settling>)>,
+        permit: &Option<Arc<OwnedSemaphorePermit>>,
+    ) -> Ready {
+        let SmallBlock { identity, seal, length, parts, .. } = block;
+        let sealing = Sealing { version: identity.version, seal };
+        let staged = self.cache.stage(snapshot.file(), snapshot.block(), sealing, whole(&parts));
+        let (packed, settling) = packed.unzip();
+        let content = WrittenAs::Version { identity, seal, missing, packed, length, content: None };
+        let in_flight = InFlight { staged, _permit: permit.clone(), storing: None };
+        Ready { dirty, written: Written { snapshot, content }, staged: Some(in_flight), settling }
+    }
+
+    fn give_up(&self, blocks: Vec<Small>, error: &(dyn std::error::Error + Sync), together: &mut Together) {
+        self.report.lock().failed += blocks.len() as u64;
+        self.complain(error);
+        together.not_stored.extend(blocks.into_iter().map(|small| small.dirty));
+    }
+
+    /// Lets packs go; the volume is told of those whose blocks have all been committed, or will never be.
+    pub(super) async fn settle(&self, packs: impl IntoIterator<Item = Arc<Settling>>) {
+        for Settling { pack } in packs.into_iter().filter_map(Arc::into_inner) {
+            if let Err(cause) = self.volume.settle_pack(&pack).await {
+                // Its note stays, and the next start does it.
+                let error = UpkeepError::volume("settling a pack")(cause);
+                tracing::warn!(volume = %self.volume.id(), %pack, %error, "a pack stays noted");
+            }
+        }
+    }
+}
+
+fn seal_small(blocks: &BlockStore, small: &SmallBlock) -> Result<SealedBlock, BlockFailure> {
+    let SmallBlock { identity, key, placement, protection, parts, .. } = small;
+    Ok(blocks.seal_for_pack(key, identity, placement, parts, *protection)?)
+}

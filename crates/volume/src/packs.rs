@@ -1,0 +1,305 @@
+//! Packs: sealed blocks of many files that are stored as one block version (decision 25).
+//!
+//! A pack has no file. It is kept in the books of shares, as a version that others have taken over: held by as many as there are
+//! blocks in it that some file holds. So everything that works on versions works on packs, also when the last block goes.
+
+use std::sync::Arc;
+
+use blocks::{Placement, Protection};
+use bytes::Bytes;
+use ids::{BlockIndex, BlockShift, ObjectId};
+use meta::Scan;
+use seal::{BlockIdentity, FileKey, Padding, Suite, wrap_file_key};
+use upkeep::{BlockVersion, GarbageRow as Garbage, InPack, NewPack, Packed};
+
+use crate::VolumeError;
+use crate::garbage::behind;
+use crate::keys::Keys;
+use crate::node::upkeep_transaction;
+use crate::row::{
+    BadRow, GarbageRow, GarbageVersion, KeyRow, Origin, PACK_VERSION, PackNote, PackedRow, Policy,
+    encode_policy,
+};
+use crate::shares::{Owner, ShareBook};
+use crate::volume::{Inner, Volume};
+
+/// The largest size of a pack.
+const SHIFT: u8 = 22;
+/// Rows that one transaction looks at, at most.
+const ROWS: usize = 256;
+
+/// What holds the packs of one placement; made anew at every start, so that no number of a pack has to be remembered.
+pub(crate) struct PackFile {
+    placement: Placement,
+    policy: u32,
+    object: ObjectId,
+    key: FileKey,
+    row: KeyRow,
+    next: BlockIndex,
+}
+
+impl Volume {
+    /// A new pack for blocks of files with this placement, noted durably.
+    pub async fn plan_pack(&self, placement: &Placement) -> Result<NewPack, VolumeError> {
+        let inner = &self.inner;
+        let mut files = inner.packs.lock().await;
+        let is_alike = |file: &PackFile| {
+            (file.placement.scheme(), file.placement.clouds()) == (placement.scheme(), placement.clouds())
+        };
+        let at = match files.iter().position(is_alike) {
+            Some(at) => at,
+            None => {
+                files.push(inner.new_pack_file(placement).await?);
+                files.len() - 1
+            }
+        };
+        let file = &mut files[at];
+        let (creator, seal, number) = (inner.node.gateway, inner.node.seal, file.next);
+        file.next = BlockIndex(number.0 + 1);
+        let note = PackNote { policy: file.policy, key: file.row.clone(), creator, seal, in_use: false };
+        let noted: Result<(), VolumeError> = upkeep_transaction!(inner.node, |transaction| {
+            transaction.put(inner.keys.pack_note(file.object, number), note.encode());
+            Ok(())
+        });
+        noted?;
+        let (volume, epoch) = (inner.id, file.row.epoch);
+        let identity = BlockIdentity {
+            volume,
+            object: file.object,
+            block: number,
+            version: PACK_VERSION,
+            creator,
+            epoch,
+        };
+        let (key, placement) = (file.key.clone(), Arc::new(file.placement.clone()));
+        Ok(NewPack { identity, key, placement, seal, owner: *inner.node.keys.public() })
+    }
+
+    /// No more blocks of this pack will be committed. If none was, it becomes garbage.
+    pub async fn settle_pack(&self, pack: &BlockIdentity) -> Result<(), VolumeError> {
+        let inner = &self.inner;
+        upkeep_transaction!(inner.node, |transaction| {
+            inner.settle_noted_pack(transaction, pack.object, pack.block).await
+        })
+    }
+
+    /// As [`Volume::unsettled`]: packs that are on their way to the clouds, or were and are of no use.
+    pub async fn unsettled_packs(
+        &self,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Result<Vec<Garbage>, VolumeError> {
+        let inner = &self.inner;
+        let (start, end) = inner.keys.pack_notes();
+        let start = start.max(behind(after));
+        upkeep_transaction!(inner.node, |transaction| {
+            let mut found = Vec::new();
+            for (row, value) in
+                transaction.scan(Scan { start: &start, end: &end, guard: None, limit }).await?
+            {
+                let (object, block, note) = pack_note(&row, &value)?;
+                let (volume, version, creator, epoch) =
+                    (inner.id, PACK_VERSION, note.creator, note.key.epoch);
+                let identity = BlockIdentity { volume, object, block, version, creator, epoch };
+                let key = inner.open_key(object, &note.key)?;
+                let placement = inner.policy(note.policy)?.placement.clone().into();
+                found.push(Garbage { row, versions: vec![(identity, note.seal)], key, placement });
+            }
+            Ok(found)
+        })
+    }
+}
+
+fn pack_note(key: &[u8], row: &[u8]) -> Result<(ObjectId, BlockIndex, PackNote), VolumeError> {
+    let damaged = |cause| VolumeError::Damaged { what: "a note of a pack".into(), cause };
+    let place = Keys::pack_note_at(key).ok_or(BadRow("a key of the wrong length"));
+    let (object, number) = place.map_err(damaged)?;
+    Ok((object, number, PackNote::decode(row).map_err(damaged)?))
+}
+
+impl Inner {
+    async fn new_pack_file(&self, placement: &Placement) -> Result<PackFile, VolumeError> {
+        let shift = BlockShift::new(SHIFT).unwrap_or(BlockShift::MAX);
+        let placement = Placement::new(placement.scheme(), placement.clouds().to_vec(), shift);
+        let placement = placement.map_err(|cause| VolumeError::Missing { what: cause.to_string() })?;
+        let protection = Protection { suite: Suite::IntegrityOnly, padding: Padding::None };
+        let policy = Policy { placement: placement.clone(), protection };
+        let policy = self.policy_number(&policy).await?;
+        let object = self.node.new_object().await?;
+        let (accessors, epoch) = {
+            let record = self.record.read();
+            (record.accessors, record.epoch)
+        };
+        let missing = || VolumeError::Missing { what: format!("the key of epoch {epoch}") };
+        let epoch_key = self.epochs.get(&(accessors, epoch)).ok_or_else(missing)?;
+        let entropy = &*self.node.environment.entropy;
+        let wrapped = wrap_file_key(epoch_key, &FileKey::generate(entropy), object, entropy);
+        let row = KeyRow { accessors, epoch, wrapped: *wrapped.as_bytes() };
+        let key = self.open_key(object, &row)?;
+        Ok(PackFile { placement, policy, object, key, row, next: BlockIndex(0) })
+    }
+
+    /// The number of a policy, which is recorded if it was not.
+    async fn policy_number(&self, policy: &Policy) -> Result<u32, VolumeError> {
+        let number: Result<u32, VolumeError> = upkeep_transaction!(self.node, |transaction| {
+            let known = crate::volume::read_policies(self.keys, transaction).await?;
+            if let Some((&number, _)) = known.iter().find(|(_, known)| ***known == *policy) {
+                return Ok(number);
+            }
+            let number = known.keys().next_back().map_or(1, |last| last + 1);
+            // Whoever records another one at the same time meets this one here.
+            transaction.get(&self.keys.policy(number)).await?;
+            transaction.put(self.keys.policy(number), encode_policy(policy));
+            Ok(number)
+        });
+        let mut transaction = self.node.store.begin(meta::Mode::Optimistic).await?;
+        self.load_policies(&mut *transaction).await?;
+        number
+    }
+
+    /// Where a version lies, if it has no fragments of its own.
+    pub async fn packed_row(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<Option<PackedRow>, VolumeError> {
+        let row = transaction.get(&self.keys.packed(origin)).await?;
+        let row = row.map(|row| PackedRow::decode(&row)).transpose();
+        row.map_err(self.damaged("a packed block of object", origin.object))
+    }
+
+    /// The same version, with its place.
+    pub async fn placed(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        version: BlockVersion,
+    ) -> Result<BlockVersion, VolumeError> {
+        let BlockIdentity { object, block, version: number, .. } = version.identity;
+        let Some(row) = self.packed_row(transaction, Origin { object, block, version: number }).await? else {
+            return Ok(version);
+        };
+        let missing = || VolumeError::Missing {
+            what: format!(
+                "pack {} of object {}, with block {block} of object {object}",
+                row.number, row.object
+            ),
+        };
+        let pack = self.shared_version(transaction, row.pack()).await?.ok_or_else(missing)?;
+        Ok(BlockVersion { packed: Some(Arc::new(Packed { pack, place: row.place })), ..version })
+    }
+
+    /// Whether blocks of the pack can still be committed.
+    pub async fn is_noted_pack(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        pack: &BlockIdentity,
+    ) -> Result<bool, VolumeError> {
+        Ok(transaction.get(&self.keys.pack_note(pack.object, pack.block)).await?.is_some())
+    }
+
+    /// A version that becomes current lies in a pack, which it holds from now on.
+    pub async fn put_packed(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        book: &mut ShareBook<'_>,
+        origin: Origin,
+        InPack { pack, place, missing }: &InPack,
+    ) -> Result<(), VolumeError> {
+        let key = self.keys.pack_note(pack.object, pack.block);
+        let unknown = || VolumeError::Missing { what: format!("the note of pack {pack}") };
+        let row = transaction.get(&key).await?.ok_or_else(unknown)?;
+        let (object, number, mut note) = pack_note(&key, &row)?;
+        let packed = PackedRow { object, number, place: *place };
+        if note.in_use {
+            book.hold(transaction, packed.pack(), 1).await?;
+        } else {
+            note.in_use = true;
+            let owner = Owner { policy: note.policy, key: &note.key };
+            // One for the block, one for the note.
+            book.begin(transaction, packed.pack(), note.creator, note.seal, owner, 2).await?;
+            transaction.put(key, note.encode());
+            if !missing.is_empty() {
+                let repair = self.keys.repair(object, number, PACK_VERSION);
+                transaction.put(repair, crate::repair::repair_row(crate::repair::fragment_mask(missing)));
+            }
+        }
+        transaction.put(self.keys.packed(origin), packed.encode());
+        Ok(())
+    }
+
+    /// Takes the note of a pack away.
+    async fn settle_noted_pack(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        number: BlockIndex,
+    ) -> Result<(), VolumeError> {
+        let key = self.keys.pack_note(object, number);
+        let Some(row) = transaction.get(&key).await? else { return Ok(()) };
+        let (_, block, note) = pack_note(&key, &row)?;
+        transaction.delete(key);
+        if note.in_use {
+            let mut book = ShareBook::new(self);
+            self.let_go_of_pack(transaction, &mut book, Origin { object, block, version: PACK_VERSION })
+                .await?;
+            return book.finish(transaction).await;
+        }
+        let PackNote { policy, key, creator, seal, .. } = note;
+        let version = GarbageVersion { block, version: PACK_VERSION, creator, seal };
+        self.put_garbage(transaction, object, policy, &key, vec![version]).await
+    }
+
+    async fn let_go_of_pack(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        book: &mut ShareBook<'_>,
+        pack: Origin,
+    ) -> Result<(), VolumeError> {
+        if book.let_go(transaction, pack).await? {
+            transaction.delete(self.keys.repair(pack.object, pack.block, pack.version));
+        }
+        Ok(())
+    }
+
+    /// Versions of a row of garbage that lie in packs do not hold these any more.
+    pub async fn let_go_of_packs(
+        &self,
+        GarbageRow { object, versions, .. }: &GarbageRow,
+    ) -> Result<(), VolumeError> {
+        for part in versions.chunks(ROWS) {
+            let done: Result<(), VolumeError> = upkeep_transaction!(self.node, |transaction| {
+                let mut book = ShareBook::new(self);
+                for &GarbageVersion { block, version, .. } in part {
+                    let origin = Origin { object: *object, block, version };
+                    let Some(row) = self.packed_row(transaction, origin).await? else { continue };
+                    transaction.delete(self.keys.packed(origin));
+                    self.let_go_of_pack(transaction, &mut book, row.pack()).await?;
+                }
+                book.finish(transaction).await
+            });
+            done?;
+        }
+        Ok(())
+    }
+
+    /// At a start: no more blocks of the packs that are noted will be committed.
+    pub async fn settle_packs(&self) -> Result<(), VolumeError> {
+        let (start, end) = self.keys.pack_notes();
+        loop {
+            let left: Result<usize, VolumeError> = upkeep_transaction!(self.node, |transaction| {
+                let scan = Scan { start: &start, end: &end, guard: None, limit: ROWS };
+                let rows = transaction.scan(scan).await?;
+                for (key, _) in &rows {
+                    match Keys::pack_note_at(key) {
+                        Some((object, number)) => self.settle_noted_pack(transaction, object, number).await?,
+                        None => transaction.delete(key.clone()),
+                    }
+                }
+                Ok(rows.len())
+            });
+            if left? < ROWS {
+                return Ok(());
+            }
+        }
+    }
+}
