@@ -211,8 +211,8 @@ async fn one_flipped_bit_anywhere_is_noticed_and_made_good() {
         .map(|block| flip(&mut world, "large", block, clouds[block as usize % 3], None))
         .collect::<Vec<_>>();
     world.expect_healing(&large).await;
-    // In portions: the tamper log shows the last thousand.
-    for portion in (0..length).collect::<Vec<_>>().chunks(800) {
+    // In portions: the tamper log shows the last thousand, and one may be met by a read and by the scrub.
+    for portion in (0..length).collect::<Vec<_>>().chunks(500) {
         let small =
             portion.iter().map(|at| flip(&mut world, &format!("small{at}"), 0, clouds[at % 3], Some(*at)));
         let small = small.collect::<Vec<_>>();

@@ -32,7 +32,7 @@ async fn collect_to(gateway: &Gateway, folder: &Path, left: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn equal_blocks_are_stored_once_and_go_with_the_last_file_that_has_them() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { policy: "caont-rs:2+1", ..Settings::in_folder(folder.path()) };
+    let settings = Settings { policy: "caont-rs:2+1", backups: "0s", ..Settings::in_folder(folder.path()) };
     let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
     let client = Client::connect(gateway.nfs, "client").await;
     let data = Random::from_environment("equal blocks").bytes(5 * 65_536 + 1000);
@@ -70,7 +70,8 @@ async fn equal_blocks_are_stored_once_and_go_with_the_last_file_that_has_them() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_directory_has_a_policy_of_its_own_until_it_inherits_again() {
     let folder = tempfile::tempdir().unwrap();
-    let gateway = Gateway::start_with(&folder.path().join("data"), &Settings::in_folder(folder.path()));
+    let settings = Settings { backups: "0s", ..Settings::in_folder(folder.path()) };
+    let gateway = Gateway::start_with(&folder.path().join("data"), &settings);
     let client = Client::connect(gateway.nfs, "client").await;
     client.make_directory("images").await;
     let data = Random::from_environment("directories").bytes(65_536);

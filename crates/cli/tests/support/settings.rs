@@ -23,6 +23,8 @@ pub struct Settings {
     pub gc_delay: &'static str,
     pub in_flight: &'static str,
     pub stop_wait: &'static str,
+    /// `0s` for none: they are objects in the clouds, too.
+    pub backups: &'static str,
 }
 
 impl Settings {
@@ -47,6 +49,7 @@ impl Settings {
             gc_delay: "0s",
             in_flight: "16MiB",
             stop_wait: "60s",
+            backups: "1m",
         }
     }
 
@@ -70,7 +73,8 @@ impl Settings {
             "[gateway]\nid = 1\ndata = \".\"\nkey_file = \"keys/gateway.key\"\n\
              [nfs]\nlease = \"{}\"\n\
              [cache]\nmemory = \"{}\"\njournal = \"{}\"\ndisk = \"{}\"\nwrite_back_wait = \"{}\"\n\
-             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\n",
+             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\n\
+             [backup]\ninterval = \"{}\"\n",
             self.lease,
             self.memory,
             self.journal,
@@ -78,7 +82,8 @@ impl Settings {
             self.write_back_wait,
             self.gc_delay,
             self.in_flight,
-            self.stop_wait
+            self.stop_wait,
+            self.backups
         );
         for (name, url) in &self.clouds {
             let timeout = self.cloud_timeout;
