@@ -129,7 +129,8 @@ async fn clouds_of_other_kinds_come_while_files_are_in_use() {
     let webdav = Server::start("webdav", &folder.path().join("webdav"));
     let swift = Server::start("swift", &folder.path().join("swift"));
     swift.run(&["container", &swift.port.to_string(), "fragments"]);
-    let mut gateway = Gateway::start_with(&folder.path().join("data"), &Settings::in_folder(folder.path()));
+    let settings = Settings { lease: "10s", ..Settings::in_folder(folder.path()) };
+    let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
     let client = Client::connect(gateway.nfs, "client").await;
     let mut random = Random::from_environment("clouds of other kinds");
     let files: Vec<(String, Bytes)> =
