@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cloud::conformance::Abilities;
-use cloud::{Cloud, Connection, ErrorKind, Options, PutMode, RetryPolicy, TimeoutPolicy};
+use cloud::{Cloud, Connection, ErrorKind, ObjectName, Options, PutMode, RetryPolicy, TimeoutPolicy};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::proxy::{Fault, Proxy};
@@ -30,6 +30,22 @@ pub struct Subject<'a> {
     pub lasting: Option<&'a Server>,
     pub speaks_http: bool,
     pub abilities: Abilities,
+}
+
+/// Creates until it is decided who has. What failed for a while may have taken effect: then the content tells.
+async fn has_created(connection: &Connection, object: &ObjectName, content: Bytes) -> bool {
+    let mut unknown = false;
+    for _ in 0..1_000 {
+        match connection.put(object, vec![content.clone()], PutMode::Create).await {
+            Ok(()) => return true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return unknown && connection.get(object, None).await.unwrap() == content;
+            }
+            Err(error) if error.kind().is_retryable() => unknown = true,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("nobody creates {object}")
 }
 
 impl Subject<'_> {
@@ -86,16 +102,8 @@ impl Subject<'_> {
         for round in 0..5u8 {
             let racers = (0..16u8).map(|at| {
                 let (connection, object) = (&connections[usize::from(at) % 4], &object);
-                async move {
-                    let content = Bytes::from(vec![at; 10_000 + usize::from(round)]);
-                    match connection.put(object, vec![content], PutMode::Create).await {
-                        Ok(()) => Some(at),
-                        Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
-                        // One that waited for others too long has not won either.
-                        Err(error) if error.kind().is_retryable() => None,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
+                let content = Bytes::from(vec![at; 10_000 + usize::from(round)]);
+                async move { has_created(connection, object, content).await.then_some(at) }
             });
             let winners: Vec<u8> = futures::future::join_all(racers).await.into_iter().flatten().collect();
             assert_eq!(winners.len(), 1, "winners: {winners:?}");
