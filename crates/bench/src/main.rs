@@ -6,6 +6,7 @@
 
 mod coding;
 mod compare;
+mod guarantees;
 mod peer;
 mod plot;
 mod report;
@@ -29,6 +30,8 @@ enum Command {
     Vectors(vectors::Vectors),
     /// Run the same vectors plain and as transactions
     Transactions(transactions::Transactions),
+    /// Run one workload on volumes that promise more and less
+    Guarantees(guarantees::Guarantees),
     /// Seal and disperse blocks of several sizes on one core
     Coding(coding::Coding),
 }
@@ -55,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Command::Compare(compare) => runtime.block_on(compare::run(compare)),
         Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
         Command::Transactions(transactions) => runtime.block_on(transactions::run(transactions)),
+        Command::Guarantees(guarantees) => runtime.block_on(guarantees::run(guarantees)),
         Command::Coding(coding) => coding::run(&coding),
     }
 }

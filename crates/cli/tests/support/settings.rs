@@ -5,6 +5,9 @@ use environment::SystemEntropy;
 use ids::GatewayId;
 use seal::{KeyFile, create_key_file};
 
+/// Every way to disperse blocks over three clouds (`K62`).
+pub const DISPERSALS: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
+
 /// A configuration that a scenario writes itself: one volume `home` over all the clouds.
 #[derive(Clone)]
 pub struct Settings {
