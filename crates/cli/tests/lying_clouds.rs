@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use nfs4::NfsStatus;
 use support::{
-    Client, DISPERSALS, FragmentPlace, Gateway, Mood, Random, S3StandIn, Settings, incidents, named_fragments,
-    place_in_dir,
+    Client, DISPERSALS, FragmentPlace, Gateway, Mood, Random, S3StandIn, Settings, incidents,
+    named_fragments, place_in_dir,
 };
 
 /// Three directory clouds and a volume with blocks of 64 KiB.
