@@ -73,18 +73,20 @@ impl Inner {
             return Ok(is_same.then_some(HeldContent { sealed, file: None }));
         }
         let entry = self.block_entry(transaction, object, block).await?;
-        let is_held = entry.is_some_and(|entry| {
+        let held = entry.filter(|entry| {
             entry.is_own(version) && (entry.creator, entry.seal) == (sealed.creator, sealed.seal)
         });
-        if !is_held || !book.has_room(transaction, sealed.origin).await? {
+        let Some(entry) = held else { return Ok(None) };
+        if !book.has_room(transaction, sealed.origin).await? {
             return Ok(None);
         }
-        let key = self.key_row(transaction, object).await?;
+        // Whoever sends the file to another policy touches this row.
+        transaction.get(&self.keys.cut(object)).await?;
         // Beside the transaction, so that there is no conflict with those who write to the file.
         let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
-        let file = self.file_policy(&mut *beside, object).await?.zip(key);
-        let file = file.filter(|(policy, _)| *policy == content.policy);
-        Ok(file.map(|file| HeldContent { sealed, file: Some(file) }))
+        let file = self.file_rows(&mut *beside, object).await?;
+        let file = file.filter(|file| file.policy_of(entry) == content.policy);
+        Ok(file.map(|file| HeldContent { sealed, file: Some((content.policy, file.key)) }))
     }
 
     /// Later blocks with this content may share `sealed`.
