@@ -106,8 +106,8 @@ impl DirtyFile {
                 urgent: Lsn::ZERO,
                 queued: None,
             });
-            if state.bytes == 0 {
-                // Claimed, and nothing of it was dirty any more, or yet.
+            if state.claimed && state.bytes == 0 {
+                // Nothing of it was dirty any more, or yet.
                 (state.oldest, state.first_at, state.changed_at) = (lsn, now, now);
             }
             state.bytes += bytes;

@@ -84,6 +84,7 @@ impl Volume {
             let damaged = |cause| VolumeError::Damaged { what: "an entry of the garbage".into(), cause };
             let garbage = GarbageRow::decode(&garbage).map_err(damaged)?;
             self.inner.let_go_of_packs(&garbage).await?;
+            self.inner.forget_moved(&garbage).await?;
             self.inner.forget_contents(garbage).await?;
         }
         upkeep_transaction!(self.inner.node, |transaction| {

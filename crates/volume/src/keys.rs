@@ -29,6 +29,7 @@ const OBJECT: u8 = 0x10;
 const PACK_NOTE: u8 = 0x11;
 const MIGRATION: u8 = 0x1A;
 const MIGRATING: u8 = 0x1B;
+const MOVED: u8 = 0x1C;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -171,6 +172,24 @@ impl Keys {
     /// A file that may be stored by other policies than its own.
     pub fn migrating(self, file: ObjectId) -> Bytes {
         self.table(MIGRATING).fixed(&file.to_bytes()).build()
+    }
+
+    /// What a version that several blocks hold was stored as by another policy.
+    pub fn moved(self, origin: Origin, policy: u32) -> Bytes {
+        self.moved_of(origin).fixed(&policy.to_be_bytes()).build()
+    }
+
+    /// By any policy.
+    pub fn all_moved_of(self, origin: Origin) -> KeyRange {
+        self.moved_of(origin).prefix_range()
+    }
+
+    fn moved_of(self, Origin { object, block, version }: Origin) -> KeyBuilder {
+        self.table(MOVED).fixed(&object.to_bytes()).number(block.0).number(version.0)
+    }
+
+    pub fn all_moved(self) -> KeyRange {
+        self.table(MOVED).prefix_range()
     }
 
     pub fn all_migrating(self) -> KeyRange {
@@ -376,12 +395,12 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 17] {
+    pub fn everything(self) -> [KeyRange; 18] {
         let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE];
         let [a, b, c, d, e, f, g, h] = of_blocks;
-        let of_files = [OBJECT, ORPHAN, MIGRATION, MIGRATING, DIRECTORY_POLICY];
-        let [i, j, k, l, m] = of_files;
-        [i, j, a, b, c, d, e, f, g, h, k, l, m, USAGE, EPOCH, POLICY, VOLUME]
+        let of_files = [OBJECT, ORPHAN, MIGRATION, MIGRATING, MOVED, DIRECTORY_POLICY];
+        let [i, j, k, l, m, n] = of_files;
+        [i, j, a, b, c, d, e, f, g, h, k, l, m, n, USAGE, EPOCH, POLICY, VOLUME]
             .map(|t| self.table(t).prefix_range())
     }
 

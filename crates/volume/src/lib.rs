@@ -94,6 +94,7 @@
 //! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
 //! | `1A` migration | slot, directory | nothing: its files are to be found that have another policy than they would get there |
 //! | `1B` migrating | slot, object | round, bytes used when it was sent: a file that may be stored by several policies |
+//! | `1C` moved | slot, object, block 8, version 8, policy 4 | as `0D`: what a version that several blocks hold was stored as by another policy |
 //! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`): where a version lies that has no fragments of its own |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1 (1 verifier, 2 base), \[exclusive verifier 8\], \[policy of entries that name none: base\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |

@@ -4,6 +4,7 @@
 //! say so. What was stored before is found here, and stored once more by write-back, which lets go of the old version as always. When no
 //! entry of the old policy is left, the row of the file says the same of all entries again.
 
+mod shared;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use upkeep::{Rewrite, Rewrites};
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
 use crate::node::upkeep_transaction;
-use crate::row::{CHUNK_BLOCKS, Chunk, MigratingRow, Origin, Special};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, MigratingRow, Origin, Special};
 use crate::shares::ShareBook;
 use crate::volume::{FileRows, Inner, Volume};
 
@@ -150,7 +151,7 @@ impl Inner {
         Ok(Some(Pass { object, round: row.round, next: BlockIndex(0), found: false }))
     }
 
-    /// Looks for blocks to move until the batch is full; whether the end of the file was reached.
+    /// Looks for blocks to move until the batch is full, and moves those of which another holder was moved already; whether the end of the file was reached.
     async fn look_at(&self, pass: &mut Pass, batch: &mut Batch) -> Result<bool, VolumeError> {
         let object = pass.object;
         loop {
@@ -163,7 +164,10 @@ impl Inner {
             for (key, row) in &rows {
                 let Some((_, ObjectRow::Chunk(number))) = Keys::object_row(key) else { continue };
                 let chunk = self.chunk(object, Some(row))?;
-                self.look_at_chunk(&mut *transaction, &mut book, &file, (number, &chunk), pass, batch).await?;
+                let place = (number, &chunk);
+                let moved =
+                    self.look_at_chunk(&mut *transaction, &mut book, &file, place, pass, batch).await?;
+                self.share_moved(object, number, &moved).await?;
                 if batch.is_full() {
                     return Ok(false);
                 }
@@ -183,8 +187,9 @@ impl Inner {
         (number, chunk): (u64, &Chunk),
         pass: &mut Pass,
         batch: &mut Batch,
-    ) -> Result<(), VolumeError> {
-        let Special::File { shift, .. } = file.inode.special else { return Ok(()) };
+    ) -> Result<Vec<(u64, BlockEntry)>, VolumeError> {
+        let mut moved = Vec::new();
+        let Special::File { shift, .. } = file.inode.special else { return Ok(moved) };
         for (index, entry) in chunk.iter().filter(|(_, entry)| entry.is_stored()) {
             let block = BlockIndex(number * CHUNK_BLOCKS + index);
             if block < pass.next {
@@ -199,18 +204,23 @@ impl Inner {
                 continue;
             }
             pass.found = true;
-            // Of those that share something one is enough at a time: the others may share what becomes of it.
-            if entry.origin.is_some_and(|origin| !batch.origins.insert(origin)) {
+            // Of those that share something one is enough at a time: the others share what becomes of it.
+            let origin = entry.sealed(pass.object, block).origin;
+            if self.has_moved(transaction, book, origin, file.policy_id).await?.is_some() {
+                moved.push((index, entry));
+                continue;
+            }
+            if !batch.origins.insert(origin) {
                 continue;
             }
             let (file_key, length) = (self.file_key(pass.object), file.length_of(block));
             batch.take(Rewrite { file: file_key, shift, block, length });
             if batch.is_full() {
                 pass.next = BlockIndex(block.0 + 1);
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Nothing is left to be moved of these files, as of these rounds.

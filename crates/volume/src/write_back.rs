@@ -301,6 +301,11 @@ impl Inner {
         };
         if old.is_stored() {
             match book.release(transaction, object, block, old).await? {
+                // Those who share the old version may share this one when they are moved.
+                Released::Kept if snapshot.is_clean() => {
+                    let from = old.sealed(object, block).origin;
+                    self.put_moved(transaction, from, change.rows.policy_id, entry.sealed(object, block));
+                }
                 Released::Kept => {}
                 Released::Own(version) => {
                     change.garbage.push(change.rows.policy_of(old), version);
