@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    GarbageCollector, MaintainedVolume, Migrator, Reaper, Repairer, Scrubber, UpkeepConfig, UpkeepError, WriteBack,
+    GarbageCollector, MaintainedVolume, Migrator, Reaper, Repairer, Scrubber, UpkeepConfig, UpkeepError,
+    WriteBack,
 };
 
 /// All upkeep of one volume. [`Upkeep::start`] runs the loops; the parts can also be driven one by one.

@@ -196,8 +196,10 @@ pub struct Rewrite {
 pub struct Rewrites {
     /// Each block once.
     pub blocks: Vec<Rewrite>,
-    /// Whether everything has been looked at since this was last true: all that is still to be moved is in what was returned since.
+    /// Whether everything has been looked at since this was last true.
     pub is_last: bool,
+    /// Whether nothing was found meanwhile: nothing is left to be moved.
+    pub is_done: bool,
 }
 
 /// A row of the queue of garbage: block versions of one file that nobody refers to any more.
@@ -334,7 +336,7 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// Some of the blocks that are still stored by another policy than their file's, up to about so many with so many bytes. The next call goes on
     /// behind them, and begins anew after the last. Files without such blocks are done with.
     async fn to_rewrite(&self, _most: usize, _bytes: u64) -> Result<Rewrites, VolumeFailure> {
-        Ok(Rewrites { blocks: Vec::new(), is_last: true })
+        Ok(Rewrites { blocks: Vec::new(), is_last: true, is_done: true })
     }
 
     /// Returns when somebody has asked for files to be moved, or never.

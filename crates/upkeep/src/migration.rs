@@ -31,8 +31,10 @@ pub struct Offered {
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Whether everything has been looked at.
+    /// Whether everything has been looked at since this was last true.
     pub is_last: bool,
+    /// Whether nothing is left to be moved.
+    pub is_done: bool,
 }
 
 impl<V: MaintainedVolume + ?Sized> Migrator<V> {
@@ -74,7 +76,7 @@ impl<V: MaintainedVolume + ?Sized> Migrator<V> {
         let rewrites = rewrites.map_err(UpkeepError::volume("looking for blocks to move"))?;
         let bytes = rewrites.blocks.iter().map(|block| block.length).sum();
         let blocks = self.offer(rewrites.blocks).await;
-        Ok(Offered { blocks, bytes, is_last: rewrites.is_last })
+        Ok(Offered { blocks, bytes, is_last: rewrites.is_last, is_done: rewrites.is_done })
     }
 
     /// Asks write-back to store blocks once more; how many.
@@ -93,23 +95,21 @@ impl<V: MaintainedVolume + ?Sized> Migrator<V> {
     async fn all(&self) -> Result<(), UpkeepError> {
         let clock = &*self.env.clock;
         let mut pace = Pace::new(self.config.migration_rate, clock);
-        let (mut passes, mut of_pass) = (0, 0);
+        let mut passes = 0;
         loop {
             let offered = self.step().await?;
             failpoint!("migration.offered");
             pace.wait(offered.bytes, clock).await;
-            of_pass += offered.blocks;
             // All of them have been stored, or tried.
             drop(self.offers.acquire_many(BATCH).await);
             if !offered.is_last {
                 continue;
             }
-            if of_pass == 0 {
+            if offered.is_done {
                 return Ok(());
             }
             // One pass moves, and one finds that all is moved. More are for blocks that could not be.
             passes += 1;
-            of_pass = 0;
             if passes > 2 {
                 clock.sleep(self.backoff.pause(passes - 2, &*self.env.entropy)).await;
             }

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::{
-    Base, MaintainedVolume, NewBlock, Plan, Rewrite, UpkeepConfig, UpkeepError, VolumeFailure, Written, WrittenAs,
+    Base, MaintainedVolume, NewBlock, Plan, Rewrite, UpkeepConfig, UpkeepError, VolumeFailure, Written,
+    WrittenAs,
 };
 use contents::{Contents, Storing};
 use held::Held;

@@ -12,8 +12,8 @@ use crate::VolumeError;
 use crate::directories::read_directories;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
 use crate::row::{
-    AttemptRow, BlockEntry, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, MigratingRow, Origin, PACK_VERSION, PackNote, PackedRow,
-    Share, ShareRow, Special, decode_stored_as,
+    AttemptRow, BlockEntry, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, MigratingRow, Origin, PACK_VERSION,
+    PackNote, PackedRow, Share, ShareRow, Special, decode_stored_as,
 };
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
@@ -273,7 +273,10 @@ impl Check<'_> {
             None => entry.policy.unwrap_or(base),
         };
         if stored_by != policy {
-            self.find(object, format!("block {block} is stored by policy {stored_by}, the file has {policy}"));
+            self.find(
+                object,
+                format!("block {block} is stored by policy {stored_by}, the file has {policy}"),
+            );
         }
     }
 

@@ -80,8 +80,7 @@ impl Inner {
     ) -> Result<Option<HeldContent>, VolumeError> {
         let Origin { object, block, version } = sealed.origin;
         if let Some(share) = book.share(transaction, sealed.origin).await? {
-            let is_same =
-                (share.creator, share.seal, share.policy) == (sealed.creator, sealed.seal, policy);
+            let is_same = (share.creator, share.seal, share.policy) == (sealed.creator, sealed.seal, policy);
             return Ok(is_same.then_some(HeldContent { sealed, file: None }));
         }
         let entry = self.block_entry(transaction, object, block).await?;

@@ -40,6 +40,8 @@ struct Cursor {
     /// The last file that was begun in this pass.
     after: Option<ObjectId>,
     file: Option<Pass>,
+    /// Whether something is left to be moved, as far as this pass has got.
+    found: bool,
 }
 
 /// A look at all blocks of a file.
@@ -113,27 +115,37 @@ impl Volume {
         let (blocks_left, bytes_left) = (most, bytes);
         let mut batch = Batch { blocks: Vec::new(), origins: BTreeSet::new(), blocks_left, bytes_left };
         let mut done = Vec::new();
-        let mut is_last = false;
+        let (mut is_last, mut is_done) = (false, false);
         while !batch.is_full() && !is_last {
-            let Some(pass) = &mut cursor.file else {
+            let Cursor { file: Some(pass), found, .. } = &mut *cursor else {
                 let next = inner.next_migrating(cursor.after).await?;
                 is_last = next.is_none();
                 cursor.after = next.as_ref().map(|pass| pass.object);
                 cursor.file = next;
                 continue;
             };
-            if inner.look_at(pass, &mut batch).await? {
-                if !pass.found {
-                    done.push((pass.object, pass.round));
+            let looked = inner.look_at(pass, &mut batch).await;
+            *found |= looked.is_err();
+            if looked? {
+                match pass.found {
+                    true => *found = true,
+                    false => done.push((pass.object, pass.round)),
                 }
                 cursor.file = None;
             }
             if done.len() == FILES {
-                inner.finish_migrations(&std::mem::take(&mut done)).await?;
+                let finished = inner.finish_migrations(&std::mem::take(&mut done)).await;
+                cursor.found |= !matches!(finished, Ok(true));
+                finished?;
             }
         }
-        inner.finish_migrations(&done).await?;
-        Ok(Rewrites { blocks: batch.blocks, is_last })
+        let finished = inner.finish_migrations(&done).await;
+        cursor.found |= !matches!(finished, Ok(true));
+        finished?;
+        if is_last {
+            is_done = !std::mem::take(&mut cursor.found);
+        }
+        Ok(Rewrites { blocks: batch.blocks, is_last, is_done })
     }
 }
 
@@ -167,7 +179,7 @@ impl Inner {
                 let place = (number, &chunk);
                 let moved =
                     self.look_at_chunk(&mut *transaction, &mut book, &file, place, pass, batch).await?;
-                self.share_moved(object, number, &moved).await?;
+                pass.found |= self.share_moved(object, number, &moved).await? < moved.len();
                 if batch.is_full() {
                     return Ok(false);
                 }
@@ -203,13 +215,13 @@ impl Inner {
             if policy.is_none_or(|policy| policy == file.policy_id) {
                 continue;
             }
-            pass.found = true;
             // Of those that share something one is enough at a time: the others share what becomes of it.
             let origin = entry.sealed(pass.object, block).origin;
             if self.has_moved(transaction, book, origin, file.policy_id).await?.is_some() {
                 moved.push((index, entry));
                 continue;
             }
+            pass.found = true;
             if !batch.origins.insert(origin) {
                 continue;
             }
@@ -223,18 +235,21 @@ impl Inner {
         Ok(moved)
     }
 
-    /// Nothing is left to be moved of these files, as of these rounds.
-    async fn finish_migrations(&self, files: &[(ObjectId, u64)]) -> Result<(), VolumeError> {
+    /// Nothing is left to be moved of these files, as of these rounds. Whether that is still so.
+    async fn finish_migrations(&self, files: &[(ObjectId, u64)]) -> Result<bool, VolumeError> {
         if files.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
-        let finished: Result<(), VolumeError> = upkeep_transaction!(self.node, |transaction| {
+        let finished: Result<bool, VolumeError> = upkeep_transaction!(self.node, |transaction| {
+            let mut all = true;
             for &(object, round) in files {
                 let key = self.keys.migrating(object);
                 let row = transaction.get(&key).await?;
                 let row = row.map(|row| MigratingRow::decode(&row)).transpose();
                 let row = row.map_err(self.damaged("the migration of object", object))?;
-                if row.is_none_or(|row| row.round != round) {
+                let Some(row) = row else { continue };
+                if row.round != round {
+                    all = false;
                     continue;
                 }
                 transaction.delete(key);
@@ -249,7 +264,7 @@ impl Inner {
                 }
             }
             environment::failpoint!("migration.before-finish");
-            Ok(())
+            Ok(all)
         });
         environment::failpoint!("migration.finished");
         finished

@@ -305,7 +305,8 @@ mod tests {
             let origin = (index != 2).then_some(Origin { object, block: BlockIndex(index + 5), version });
             let seal = blocks::SealId((index / 3) << 50);
             shared.set(index, BlockEntry { hole: false, seal, origin, ..BlockEntry::NONE });
-            let share = Share { creator: GatewayId(3), seal, own: index == 64, clones: 1 + index / 65, policy: 4 };
+            let share =
+                Share { creator: GatewayId(3), seal, own: index == 64, clones: 1 + index / 65, policy: 4 };
             shares.shares.insert((index, version), share);
         }
         let mut marked = shared.clone();

@@ -230,8 +230,7 @@ fn a_block_that_is_clean_can_be_claimed_once_and_is_forgotten_with_the_claim() {
 #[test]
 fn what_is_written_to_a_clean_block_that_is_claimed_waits_for_the_end_of_the_claim() {
     let world = World::new(2 << 20, 0);
-    let (dirty, snapshot) =
-        world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).unwrap();
+    let (dirty, snapshot) = world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).unwrap();
     world.write(file(1), 3 * BLOCK, b"dirty");
     world.clock.advance(Duration::from_secs(5));
     assert!(claim(&world, &PATIENT).is_empty());
@@ -248,8 +247,7 @@ fn what_is_written_to_a_clean_block_that_is_claimed_waits_for_the_end_of_the_cla
 #[test]
 fn a_cut_makes_the_snapshot_of_a_clean_block_out_of_date() {
     let world = World::new(2 << 20, 0);
-    let (_dirty, snapshot) =
-        world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).unwrap();
+    let (_dirty, snapshot) = world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).unwrap();
     world.commit(DataOp::truncate(file(1), BLOCK), b"");
     assert!(!snapshot.is_current());
     assert!(world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).is_none());

@@ -20,13 +20,7 @@ const VERSIONS: usize = 256;
 
 impl Inner {
     /// What is stored as `from` is also stored as `to`, by this policy.
-    pub fn put_moved(
-        &self,
-        transaction: &mut dyn meta::Transaction,
-        from: Origin,
-        policy: u32,
-        to: Sealed,
-    ) {
+    pub fn put_moved(&self, transaction: &mut dyn meta::Transaction, from: Origin, policy: u32, to: Sealed) {
         transaction.put(self.keys.moved(from, policy), encode_stored_as(to));
     }
 
@@ -39,29 +33,31 @@ impl Inner {
         policy: u32,
     ) -> Result<Option<HeldContent>, VolumeError> {
         let Some(row) = transaction.get(&self.keys.moved(from, policy)).await? else { return Ok(None) };
-        let to = decode_stored_as(&row).map_err(self.damaged("a block that was moved of object", from.object))?;
+        let to =
+            decode_stored_as(&row).map_err(self.damaged("a block that was moved of object", from.object))?;
         self.held_version(transaction, book, to, policy).await
     }
 
-    /// Makes blocks of one chunk, which are still what they are said to be, share what others were moved to that held the same.
+    /// Makes blocks of one chunk, which are still what they are said to be, share what others were moved to that held the same. How many.
     pub async fn share_moved(
         &self,
         object: ObjectId,
         number: u64,
         blocks: &[(u64, BlockEntry)],
-    ) -> Result<(), VolumeError> {
+    ) -> Result<usize, VolumeError> {
         if blocks.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let first = BlockIndex(number * CHUNK_BLOCKS);
-        let shared: Result<(), VolumeError> = upkeep_transaction!(self.node, |transaction| {
+        let shared: Result<usize, VolumeError> = upkeep_transaction!(self.node, |transaction| {
             // As for every commit of blocks.
             transaction.get(&self.keys.cut(object)).await?;
             let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
             let file = self.file_rows(&mut *beside, object).await?;
             let (Some(key), Some(file)) = (self.key_row(transaction, object).await?, file) else {
-                return Ok(());
+                return Ok(0);
             };
+            let mut shared = 0;
             let row = transaction.get(&self.keys.chunk(object, first)).await?;
             let mut chunk = self.chunk(object, row.as_deref())?;
             let (mut book, mut garbage) = (ShareBook::new(self), Discarded::default());
@@ -79,11 +75,13 @@ impl Inner {
                 }
                 let Sealed { origin, creator, seal } = to.sealed;
                 let origin = Some(origin);
+                shared += 1;
                 chunk.set(index, BlockEntry { creator, seal, origin, policy: None, ..old });
             }
             transaction.put(self.keys.chunk(object, first), chunk.encode());
             self.put_discarded(transaction, object, &key, garbage).await?;
-            book.finish(transaction).await
+            book.finish(transaction).await?;
+            Ok(shared)
         });
         environment::failpoint!("migration.shared");
         shared

@@ -80,7 +80,8 @@ impl Inner {
                 let scan = Scan { start: &start, end: &end, guard: None, limit: NAMES };
                 let rows = transaction.scan(scan).await?;
                 for (_, row) in &rows {
-                    let entry = Entry::decode(row).map_err(self.damaged("an entry of directory", directory))?;
+                    let entry =
+                        Entry::decode(row).map_err(self.damaged("an entry of directory", directory))?;
                     let Some(row) = transaction.get(&self.keys.inode(entry.object)).await? else { continue };
                     match self.inode(entry.object, &row)?.special {
                         Special::Directory { .. } => {
@@ -142,7 +143,8 @@ impl Inner {
             false => {
                 let Policy { placement, protection } = &*wanted;
                 let placement = Placement::new(placement.scheme(), placement.clouds().to_vec(), shift);
-                let placement = placement.map_err(|cause| VolumeError::Missing { what: cause.to_string() })?;
+                let placement =
+                    placement.map_err(|cause| VolumeError::Missing { what: cause.to_string() })?;
                 self.policy_number(&Policy { placement, protection: *protection }).await?
             }
         };

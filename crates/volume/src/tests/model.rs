@@ -9,8 +9,12 @@ use proptest::prelude::*;
 use super::node::{GC_DELAY, Node, SHIFT, Site, policy};
 
 /// What its files are stored by, one after the other.
-const POLICIES: [(&str, &[u16]); 4] =
-    [("caont-rs:2+1", &[0, 1, 3]), ("replicas:2", &[2, 3]), ("aont-rs:2+1", &[1, 2, 3]), ("rs:2+1", &[0, 1, 2])];
+const POLICIES: [(&str, &[u16]); 4] = [
+    ("caont-rs:2+1", &[0, 1, 3]),
+    ("replicas:2", &[2, 3]),
+    ("aont-rs:2+1", &[1, 2, 3]),
+    ("rs:2+1", &[0, 1, 2]),
+];
 
 /// A volume whose data moves and whose node starts again behind the users' backs.
 struct Unquiet {
