@@ -6,6 +6,7 @@
 //! | `GET /v1/status` | volumes, clouds, node, and what needs attention |
 //! | `GET /v1/volumes`, `GET /v1/volumes/NAME` | volumes with policy and usage |
 //! | `POST /v1/volumes`, `POST /v1/volumes/NAME/set`, `.../delete` | make, change, delete |
+//! | `POST /v1/volumes/NAME/migrate` `{directory, wait}` | files that exist move to the present policy: `{directories, files, bytes}` are left |
 //! | `GET /v1/clouds`, `GET /v1/clouds/NAME`, `POST /v1/clouds/NAME/test` | clouds with health; a measured probe |
 //! | `POST /v1/clouds`, `POST /v1/clouds/NAME/drain` `{to}`, `.../remove` | add, empty, take away |
 //! | `POST /v1/flush` `{volume, timeout}` | what is left to do: `{dirty_bytes, repairs, backup}` |
@@ -96,6 +97,7 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/volumes", get(volumes::list).post(volumes::create))
         .route("/v1/volumes/{name}", get(volumes::show))
         .route("/v1/volumes/{name}/set", post(volumes::set))
+        .route("/v1/volumes/{name}/migrate", post(volumes::migrate))
         .route("/v1/volumes/{name}/delete", post(volumes::delete))
         .route("/v1/clouds", get(clouds::list).post(clouds::add))
         .route("/v1/clouds/{name}", get(clouds::show))

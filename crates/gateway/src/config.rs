@@ -154,6 +154,8 @@ pub struct UpkeepConfig {
     /// Blocks that are no longer than this when sealed share objects in the clouds, unless they are full blocks of their file; 0 for
     /// none.
     pub longest_packed: ByteSize,
+    /// Bytes a second that `kurma volume migrate` moves from one policy to another, at most; 0: no limit.
+    pub migration_rate: ByteSize,
     /// How long a stop waits for dirty data to reach the clouds.
     pub stop_wait: Span,
 }
@@ -333,6 +335,7 @@ impl Default for UpkeepConfig {
             gc_delay: Span::from_secs(600),
             in_flight: ByteSize::mib(64),
             longest_packed: ByteSize::kib(0),
+            migration_rate: ByteSize::mib(32),
             stop_wait: Span::from_secs(30),
         }
     }

@@ -19,6 +19,10 @@ pub struct UpkeepConfig {
     pub scrub_interval: Duration,
     /// Bytes a second that a periodic scrub fetches at most.
     pub scrub_rate: u64,
+    /// Bytes a second that are moved at most from one policy to another; zero: no limit.
+    pub migration_rate: u64,
+    /// How often it is looked at the least whether files are to be moved so.
+    pub migration_interval: Duration,
     /// How often removed files are taken apart at the least.
     pub reap_interval: Duration,
     /// How long after one that is known to be waiting.
@@ -39,6 +43,8 @@ impl Default for UpkeepConfig {
             repair_interval: Duration::from_secs(30),
             scrub_interval: Duration::ZERO,
             scrub_rate: 8 << 20,
+            migration_rate: 32 << 20,
+            migration_interval: Duration::from_secs(60),
             reap_interval: Duration::from_secs(10),
             reap_rest: Duration::from_millis(500),
             first_pause: Duration::from_secs(1),

@@ -1,6 +1,6 @@
 //! Work behind the scenes of a gateway's volumes: write-back, garbage collection, scrub and repair.
 //!
-//! Five loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
+//! Six loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
 //! administrators; [`Upkeep`] starts and stops them together.
 //!
 //! - [`WriteBack`] moves dirty data from the cache to the clouds: fragments first, then one metadata transaction
@@ -11,6 +11,7 @@
 //! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
 //! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
 //! - [`Reaper`] takes removed files apart once they are closed.
+//! - [`Migrator`] has write-back store blocks once more whose file has another policy now (decision 28).
 //!
 //! What it is not: it decides nothing about files. What is to be stored, deleted or repaired comes from the volume
 //! ([`MaintainedVolume`]), and how from the block store.
@@ -24,6 +25,7 @@ mod error;
 mod garbage;
 mod loader;
 mod maintained_volume;
+mod migration;
 mod pace;
 mod reaper;
 mod repair;
@@ -38,8 +40,9 @@ pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
 pub use maintained_volume::{
     Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, NewBlock, NewPack, Packed, Plan, Plans,
-    RepairRow, VolumeFailure, Written, WrittenAs,
+    RepairRow, Rewrite, Rewrites, VolumeFailure, Written, WrittenAs,
 };
+pub use migration::{Migrator, Offered};
 pub use reaper::Reaper;
 pub use repair::{RepairReport, Repairer};
 pub use scrub::{ScrubReport, Scrubber};

@@ -6,8 +6,8 @@ use blocks::{
     Placement, Protection, SealId,
 };
 use bytes::Bytes;
-use cache::BlockSnapshot;
-use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
+use cache::{BlockSnapshot, FileKey as CachedFile};
+use ids::{BlockIndex, BlockShift, ObjectId, Timestamp, Version, VolumeId};
 use seal::{BlockIdentity, ContentId, FileKey, GatewayPublicKey, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
@@ -178,6 +178,30 @@ pub enum WrittenAs {
     Nothing,
 }
 
+/// A block that is to be stored once more, because its file has another policy now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Its file.
+    pub file: CachedFile,
+    /// The file's block size.
+    pub shift: BlockShift,
+    /// Which block.
+    pub block: BlockIndex,
+    /// Bytes of the block that the file has.
+    pub length: u64,
+}
+
+/// A part of what is to be stored once more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrites {
+    /// Each block once.
+    pub blocks: Vec<Rewrite>,
+    /// Whether everything has been looked at since this was last true.
+    pub is_last: bool,
+    /// Whether nothing was found meanwhile: nothing is left to be moved.
+    pub is_done: bool,
+}
+
 /// A row of the queue of garbage: block versions of one file that nobody refers to any more.
 #[derive(Clone, Debug)]
 pub struct GarbageRow {
@@ -303,6 +327,22 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         after: Option<BlockIdentity>,
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure>;
+
+    /// Finds the files that are to be moved to another policy, where somebody asked for that.
+    async fn find_migrating(&self) -> Result<(), VolumeFailure> {
+        Ok(())
+    }
+
+    /// Some of the blocks that are still stored by another policy than their file's, up to about so many with so many bytes. The next call goes on
+    /// behind them, and begins anew after the last. Files without such blocks are done with.
+    async fn to_rewrite(&self, _most: usize, _bytes: u64) -> Result<Rewrites, VolumeFailure> {
+        Ok(Rewrites { blocks: Vec::new(), is_last: true, is_done: true })
+    }
+
+    /// Returns when somebody has asked for files to be moved, or never.
+    async fn migrations_waiting(&self) {
+        std::future::pending().await
+    }
 
     /// Does a bounded piece of work on removed files that nobody holds open; tells whether there is more.
     async fn reap(&self) -> Result<bool, VolumeFailure>;

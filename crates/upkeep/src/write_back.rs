@@ -3,6 +3,7 @@
 mod contents;
 mod held;
 mod report;
+mod rewrites;
 mod store;
 mod together;
 
@@ -18,10 +19,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, VolumeFailure, Written, WrittenAs};
+use crate::{
+    Base, MaintainedVolume, NewBlock, Plan, Rewrite, UpkeepConfig, UpkeepError, VolumeFailure, Written,
+    WrittenAs,
+};
 use contents::{Contents, Storing};
 use held::Held;
 pub use report::WriteBackReport;
+pub(crate) use rewrites::RewriteQueue;
 use store::Outcome;
 use together::{Groups, Settling, Small, Together};
 
@@ -63,6 +68,7 @@ struct Parts<V: ?Sized> {
     health: Mutex<Health>,
     report: Mutex<WriteBackReport>,
     contents: Contents,
+    rewrites: Arc<RewriteQueue>,
 }
 
 #[derive(Default)]
@@ -122,6 +128,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 health: Mutex::default(),
                 report: Mutex::default(),
                 contents: Contents::default(),
+                rewrites: Arc::default(),
             }),
             alone: tokio::sync::Mutex::new(()),
             retry: Notify::new(),
@@ -146,6 +153,11 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
     pub fn retry_now(&self) {
         self.forget_pauses();
         self.retry.notify_one();
+    }
+
+    /// What is to be stored once more although it is clean.
+    pub(crate) fn rewrites(&self) -> Arc<RewriteQueue> {
+        self.parts.rewrites.clone()
     }
 
     /// What has been done since the start.
@@ -192,6 +204,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 () = stop.unwrap_or(&never).cancelled(), if !stopping => {}
                 changed = work.changed(), if !stopping => drop(changed),
                 () = self.retry.notified(), if !stopping => {}
+                () = parts.rewrites.offered(), if !stopping => {}
                 () = parts.env.clock.sleep(parts.config.write_back_tick), if !stopping && stop.is_some() => {}
             }
         }
@@ -286,13 +299,19 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let hurry = cache.is_crowded(self.volume.id());
         let selection = Selection { bytes: self.config.in_flight.max(1), blocks: room, hurry };
         let claimed = cache.claim_dirty(self.volume.id(), &selection);
-        if claimed.is_empty() {
+        // What is clean can wait.
+        let rewrites = self.rewrites.take(room - claimed.len());
+        if claimed.is_empty() && rewrites.is_empty() {
             return 0;
         }
         // Fixed before the metadata is looked at: what becomes clean in between shows in the metadata.
         let writing = self.blocks.writing();
-        let snapshots: Vec<_> =
+        let mut snapshots: Vec<_> =
             claimed.into_iter().filter_map(|dirty| Some((cache.snapshot(&dirty)?, dirty))).collect();
+        for (Rewrite { file, shift, block, .. }, ticket) in rewrites {
+            let claimed = cache.claim_clean(file, shift, block, ticket);
+            snapshots.extend(claimed.map(|(dirty, snapshot)| (snapshot, dirty)));
+        }
         let names: Vec<_> = snapshots.iter().map(|(_, dirty)| (dirty.file.object, dirty.block)).collect();
         let plans = match self.volume.plan_write_back(&names).await {
             Ok(plans) if plans.len() == names.len() => plans,
@@ -313,6 +332,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         for ((snapshot, dirty), plan) in snapshots.into_iter().zip(plans) {
             match plan {
                 Err(cause) => damaged.push((dirty, cause)),
+                // Somebody has made a hole meanwhile.
+                Ok(Plan::Store(NewBlock { base: Base::Hole, .. })) if snapshot.is_clean() => {
+                    let written = Written { snapshot, content: WrittenAs::Nothing };
+                    drive.ready.push(Ready { dirty, written, staged: None, settling: None });
+                }
                 Ok(Plan::Nothing) => {
                     let written = Written { snapshot, content: WrittenAs::Nothing };
                     drive.ready.push(Ready { dirty, written, staged: None, settling: None });
@@ -332,7 +356,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                             }
                             Err(error) => {
                                 parts.report.lock().failed += 1;
-                                parts.complain(&error);
+                                match snapshot.is_clean() {
+                                    // It may be that what is stored cannot be read: that says nothing of those who write.
+                                    true => parts.complain_of_rewrite(&error),
+                                    false => parts.complain(&error),
+                                }
                                 Event::NotStored(dirty)
                             }
                         }
@@ -397,6 +425,8 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let mut report = self.report.lock();
         for (((dirty, staged), written), committed) in claims.into_iter().zip(written).zip(committed) {
             self.health.lock().held.forget(&dirty);
+            let is_stored = committed && !matches!(written.content, WrittenAs::Nothing);
+            report.rewritten += u64::from(is_stored && written.snapshot.is_clean());
             match (committed, staged, &written.content) {
                 (true, Some(in_flight), WrittenAs::Content { .. }) => {
                     kept.push(in_flight);
@@ -440,6 +470,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             health.paused_until = self.env.clock.monotonic() + pause;
         }
         health.failures
+    }
+
+    fn complain_of_rewrite(&self, error: &(dyn std::error::Error + Sync)) {
+        let volume = self.volume.id();
+        tracing::warn!(%volume, %error, "a block could not be moved to the new policy of its file; it stays where it is, and is tried again");
     }
 
     /// Counts a failure, and tells of the first ones in a row.

@@ -3,7 +3,9 @@ use blocks::{Placement, SealId};
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
 use seal::{BlockIdentity, ContentId};
-use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, NewPack, Plans, RepairRow, VolumeFailure, Written};
+use upkeep::{
+    BlockVersion, GarbageRow, MaintainedVolume, NewPack, Plans, RepairRow, Rewrites, VolumeFailure, Written,
+};
 
 use crate::volume::Volume;
 
@@ -90,6 +92,18 @@ impl MaintainedVolume for Volume {
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure> {
         Ok(Volume::stored_blocks(self, after, limit).await?)
+    }
+
+    async fn find_migrating(&self) -> Result<(), VolumeFailure> {
+        Ok(Volume::find_migrating(self).await?)
+    }
+
+    async fn to_rewrite(&self, most: usize, bytes: u64) -> Result<Rewrites, VolumeFailure> {
+        Ok(Volume::to_rewrite(self, most, bytes).await?)
+    }
+
+    async fn migrations_waiting(&self) {
+        self.inner.migration.begun.notified().await;
     }
 
     async fn reap(&self) -> Result<bool, VolumeFailure> {

@@ -140,7 +140,7 @@ impl Inner {
     }
 
     /// The number of a policy, which is recorded if it was not.
-    async fn policy_number(&self, policy: &Policy) -> Result<u32, VolumeError> {
+    pub async fn policy_number(&self, policy: &Policy) -> Result<u32, VolumeError> {
         let number: Result<u32, VolumeError> = upkeep_transaction!(self.node, |transaction| {
             let known = crate::volume::read_policies(self.keys, transaction).await?;
             if let Some((&number, _)) = known.iter().find(|(_, known)| ***known == *policy) {

@@ -18,6 +18,7 @@ use crate::VolumeError;
 use crate::directories::read_directories;
 use crate::error::meta_error;
 use crate::keys::Keys;
+use crate::migration::Migration;
 use crate::node::{Node, RETRIES, upkeep_transaction};
 use crate::packs::PackFile;
 use crate::references::References;
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub repair_queued: Notify,
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
+    pub migration: Migration,
 }
 
 impl Volume {
@@ -122,12 +124,25 @@ impl CurrentVersions for Volume {
 /// The rows of a file that its blocks depend on.
 pub(crate) struct FileRows {
     pub inode: Inode,
+    /// Of what is stored from now on.
     pub policy_id: u32,
     pub policy: Arc<Policy>,
+    /// Of the blocks whose entries name none.
+    pub base: u32,
     pub key: KeyRow,
 }
 
 impl FileRows {
+    /// The policy that a version of the file's own is stored by.
+    pub fn policy_of(&self, entry: BlockEntry) -> u32 {
+        entry.policy.unwrap_or(self.base)
+    }
+
+    /// What the entries of versions say that are stored from now on.
+    pub fn mark(&self) -> Option<u32> {
+        (self.policy_id != self.base).then_some(self.policy_id)
+    }
+
     /// Bytes of a block that the file has.
     pub fn length_of(&self, block: BlockIndex) -> u64 {
         let Special::File { shift, .. } = self.inode.special else { return 0 };
@@ -198,21 +213,8 @@ impl Inner {
         let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
         let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         let inode = self.inode(object, &row)?;
-        let Special::File { policy: policy_id, .. } = inode.special else { return Ok(None) };
-        Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, key }))
-    }
-
-    /// The number of a file's policy.
-    pub async fn file_policy(
-        &self,
-        transaction: &mut dyn meta::Transaction,
-        object: ObjectId,
-    ) -> Result<Option<u32>, VolumeError> {
-        let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
-        match self.inode(object, &row)?.special {
-            Special::File { policy, .. } => Ok(Some(policy)),
-            _ => Ok(None),
-        }
+        let Special::File { policy: policy_id, base, .. } = inode.special else { return Ok(None) };
+        Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, base, key }))
     }
 
     pub async fn key_row(
@@ -309,7 +311,7 @@ impl Inner {
             epoch: file.key.epoch,
         };
         let key = self.open_key(object, &file.key)?;
-        let placement = file.policy.placement.clone().into();
+        let placement = self.policy(file.policy_of(entry))?.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal: entry.seal, packed: None })
     }
 

@@ -21,7 +21,13 @@ impl Status {
         context.show(&status, |status| {
             table::print(
                 &status["volumes"],
-                &[("/name", "VOLUME"), ("/policy", "POLICY"), ("/tier", "TIER"), ("/objects", "OBJECTS")],
+                &[
+                    ("/name", "VOLUME"),
+                    ("/policy", "POLICY"),
+                    ("/tier", "TIER"),
+                    ("/objects", "OBJECTS"),
+                    ("/migrating/files", "MIGRATING"),
+                ],
             );
             say("");
             table::print(&status["clouds"], CLOUD_COLUMNS);

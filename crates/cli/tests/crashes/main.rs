@@ -28,6 +28,8 @@ const CLIENTS: usize = 4;
 
 /// How long the load may run towards a failpoint before everything is done to reach it.
 const LOAD: Duration = Duration::from_millis(1500);
+/// What files are moved to; each can do without one cloud.
+const POLICIES: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
 /// Fragments that a cloud loses when upkeep is to have something to repair.
 const LOST: usize = 12;
 
@@ -211,7 +213,10 @@ impl<'a> Run<'a> {
         for fragment in cloud.iter().rev().take(LOST) {
             let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
         }
-        for command in [&["scrub"][..], &["repair"], &["gc"]] {
+        let policy = POLICIES[self.random.below(POLICIES.len() as u64) as usize];
+        let set = ["volume", "set", "home", "--policy", policy];
+        let migrate = ["volume", "migrate", "home", "--wait"];
+        for command in [&["scrub"][..], &["repair"], &set, &migrate, &["gc"]] {
             if self.gateway.has_died() {
                 return;
             }

@@ -74,6 +74,29 @@ impl Text {
         }
     }
 
+    /// Files on their way to another policy.
+    async fn migrations(&mut self, node: &Node) {
+        let mut volumes = Vec::new();
+        for served in node.served() {
+            // Metadata that cannot be read shows elsewhere.
+            let left = served.volume.migrating().await.unwrap_or_default();
+            volumes.push((served.volume.name(), left, served.upkeep.write_back.report().rewritten));
+        }
+        self.family("migrating_files", "gauge", "Files that are on their way to another policy.");
+        for (volume, left, _) in &volumes {
+            self.sample("migrating_files", &[("volume", volume)], left.files as f64);
+        }
+        self.family("migrating_bytes", "gauge", "What these files used when they were sent there.");
+        for (volume, left, _) in &volumes {
+            self.sample("migrating_bytes", &[("volume", volume)], left.bytes as f64);
+        }
+        let help = "Blocks that were stored once more for the new policy of their file.";
+        self.family("migrated_blocks_total", "counter", help);
+        for (volume, _, blocks) in &volumes {
+            self.sample("migrated_blocks_total", &[("volume", volume)], *blocks as f64);
+        }
+    }
+
     /// The NFS server.
     fn nfs(&mut self, nfs: &MetricsSnapshot) {
         self.family("nfs_operations_total", "counter", "NFS operations.");
@@ -158,6 +181,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     {
         text.sample("cache_reads_total", &[("from", from)], count as f64);
     }
+    text.migrations(&node).await;
     let backup = node.backup_status();
     let help = "Seconds since everything that was in the clouds was known to be in a backup.";
     text.gauge("backup_age_seconds", help, node.backup_age().as_secs());

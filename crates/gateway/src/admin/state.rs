@@ -69,7 +69,7 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({
         "backup": node.backup_status(),
         "version": env!("CARGO_PKG_VERSION"),
-        "volumes": volumes::all(&node),
+        "volumes": volumes::all(&node).await?,
         "clouds": clouds,
         "node": {
             "uptime_seconds": node.uptime().as_secs(),

@@ -13,6 +13,8 @@ pub struct WriteBackReport {
     pub dropped: u64,
     /// Blocks that were stored in vain: the file was cut, removed or changed elsewhere meanwhile.
     pub overtaken: u64,
+    /// Blocks of those that were stored or shared whose file moves from one policy to another, and of which nothing was dirty.
+    pub rewritten: u64,
     /// Attempts that failed; their data is still dirty.
     pub failed: u64,
     /// Those of them that failed because the metadata of the block is damaged.
@@ -29,6 +31,7 @@ impl WriteBackReport {
             degraded: self.degraded - before.degraded,
             dropped: self.dropped - before.dropped,
             overtaken: self.overtaken - before.overtaken,
+            rewritten: self.rewritten - before.rewritten,
             failed: self.failed - before.failed,
             damaged: self.damaged - before.damaged,
         }
