@@ -300,6 +300,7 @@ impl Node {
         let config = UpkeepConfig {
             in_flight: self.config.upkeep.in_flight.bytes(),
             longest_packed: self.config.upkeep.longest_packed.bytes(),
+            pack_size: self.config.upkeep.pack_size.bytes(),
             ..UpkeepConfig::default()
         };
         let upkeep = Upkeep::new(

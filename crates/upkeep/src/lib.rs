@@ -1,6 +1,6 @@
 //! Work behind the scenes of a gateway's volumes: write-back, garbage collection, scrub and repair.
 //!
-//! Five loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
+//! Six loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
 //! administrators; [`Upkeep`] starts and stops them together.
 //!
 //! - [`WriteBack`] moves dirty data from the cache to the clouds: fragments first, then one metadata transaction
@@ -9,6 +9,7 @@
 //! - [`Repairer`] stores missing and bad fragments anew (`K63`, `K65`): what is in the durable repair queue, at once
 //!   when a read has just put something there.
 //! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
+//! - [`Cleaner`] takes what is still held out of packs that are mostly garbage.
 //! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
 //! - [`Reaper`] takes removed files apart once they are closed.
 //!
@@ -19,6 +20,7 @@
 
 mod backoff;
 mod bundle;
+mod clean;
 mod config;
 mod error;
 mod garbage;
@@ -33,12 +35,13 @@ mod tests;
 mod write_back;
 
 pub use bundle::{Flushed, Upkeep};
+pub use clean::{CleanReport, Cleaner, CleaningCosts, PacksSeen};
 pub use config::UpkeepConfig;
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
 pub use maintained_volume::{
-    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, NewBlock, NewPack, Packed, Plan, Plans,
-    RepairRow, VolumeFailure, Written, WrittenAs,
+    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, MovedBlock, NewBlock, NewPack, Packed, Plan,
+    Plans, RepairRow, UsedPack, VolumeFailure, Written, WrittenAs,
 };
 pub use reaper::Reaper;
 pub use repair::{RepairReport, Repairer};

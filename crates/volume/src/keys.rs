@@ -24,9 +24,10 @@ const ATTEMPTS: u8 = 0x0C;
 const CONTENT: u8 = 0x0D;
 const CONTENT_OF: u8 = 0x0E;
 const DIRECTORY_POLICY: u8 = 0x0F;
-const PACKED: u8 = 0x12;
 const OBJECT: u8 = 0x10;
 const PACK_NOTE: u8 = 0x11;
+const PACKED: u8 = 0x12;
+const PACK_USE: u8 = 0x13;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -259,7 +260,17 @@ impl Keys {
         self.table(PACK_NOTE).prefix_range()
     }
 
-    /// File of packs and number in a key of [`Keys::pack_note`].
+    /// How much of a pack is in use.
+    pub fn pack_use(self, object: ObjectId, number: BlockIndex) -> Bytes {
+        self.table(PACK_USE).fixed(&object.to_bytes()).number(number.0).build()
+    }
+
+    /// The same of all packs.
+    pub fn pack_uses(self) -> KeyRange {
+        self.table(PACK_USE).prefix_range()
+    }
+
+    /// File of packs and number in a key of [`Keys::pack_note`] or [`Keys::pack_use`].
     pub fn pack_note_at(key: &[u8]) -> Option<(ObjectId, BlockIndex)> {
         Keys::attempts_at(key)
     }
@@ -352,10 +363,10 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 15] {
-        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE];
-        let [a, b, c, d, e, f, g, h] = of_blocks;
-        [OBJECT, ORPHAN, a, b, c, d, e, f, g, h, DIRECTORY_POLICY, USAGE, EPOCH, POLICY, VOLUME]
+    pub fn everything(self) -> [KeyRange; 16] {
+        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE, PACK_USE];
+        let [a, b, c, d, e, f, g, h, i] = of_blocks;
+        [OBJECT, ORPHAN, a, b, c, d, e, f, g, h, i, DIRECTORY_POLICY, USAGE, EPOCH, POLICY, VOLUME]
             .map(|t| self.table(t).prefix_range())
     }
 

@@ -66,12 +66,12 @@
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
 //! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
-//! a format byte, 2 in block maps, garbage and inodes with an access control list, 3 in block maps with shared blocks, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! a format byte, 2 in block maps, garbage, places in packs and inodes with an access control list, 3 in block maps with shared blocks, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
 //! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `01` store | | schema (5), gateway |
+//! | `01` store | | schema (6), gateway |
 //! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
 //! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
 //! | `04` slot counter | | 4 bytes, no format: the next slot |
@@ -86,7 +86,6 @@
 //! | `0D` content | slot, policy 4, content id 24 (crate `seal`) | object 18, block, version, creator, seal id 8: a version with this content |
 //! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
 //! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
-//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`): where a version lies that has no fragments of its own |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -97,6 +96,8 @@
 //! | | `20` name | of an extended attribute: its value |
 //! | | `30` chunk 8 | the block map of 1,024 blocks |
 //! | `11` note of a pack | slot, file of packs 18, number of the pack 8 | policy, file key (as `10 .. 02`), creator, seal id 8, in use 1: a pack whose blocks are not all committed |
+//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`), in format 2 creator and seal id 8: where a version lies that has no fragments of its own |
+//! | `13` pack in use | slot, file of packs 18, number of the pack 8 | bytes of the pack, bytes of the blocks that lie in it |
 //!
 //! **Packs** have no file: a pack is a version 1 in the books of shares (`0B`), held by the versions that lie in it and by its note.
 //!
@@ -127,6 +128,8 @@ mod loaded;
 mod maintained;
 mod node;
 mod orphans;
+mod pack_reads;
+mod pack_uses;
 mod packs;
 mod references;
 mod repair;
@@ -154,4 +157,4 @@ pub use stored_end::StoredEnd;
 pub use volume::Volume;
 pub use volumes::{NewVolume, Volumes, VolumesOptions};
 pub use warm::Warmed;
-pub use why::{BlockReport, FileReport};
+pub use why::{BlockReport, FileReport, PackReport};

@@ -26,7 +26,7 @@ use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
-const SCHEMA: u32 = 5;
+const SCHEMA: u32 = 6;
 /// The oldest one that is understood. Its stores have no shared blocks, those of the next one no attempts to store blocks,
 /// and both are of today's from now on: their makers would take what is shared for garbage, and leave attempts alone.
 const OLDEST: u32 = 2;
@@ -505,6 +505,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         usage: Usage::default(),
         repair_queued: Notify::new(),
         packs: Default::default(),
+        pack_reads: Default::default(),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;
