@@ -48,8 +48,10 @@
 //! them (two, when it lies on the border of two shards). When that cloud is down, slow or has lost them, the same columns of k other fragments
 //! are decoded. What comes of that is proved by the block's name, a digest that the caller has with its [`PlaceInPack`]. If it is not
 //! the block, some cloud lies, and the whole pack is loaded, whose fragments tell which one; so it is from the beginning with
-//! `aont-rs` and `caont-rs`, of which no part can be read alone. Who wants many blocks of a pack takes all of it by
-//! [`BlockStore::load_pack`].
+//! `aont-rs` and `caont-rs`, of which no part can be read alone. Who wants several blocks of a pack asks by
+//! [`BlockStore::load_packed_together`]: those that lie side by side are one request, and when they are most of the pack it is loaded
+//! whole. The packs that were loaded whole last are kept for a while, up to 16 MiB of them, so that those who come one after
+//! the other ask the clouds once.
 //!
 //! The footer of a pack names its blocks and has a certificate of its owner over all of them (`EX-1` to `EX-4`), so that a pack tells
 //! what is in it without the metadata.
@@ -76,8 +78,8 @@ mod placement;
 mod target;
 
 pub use block_store::{
-    BlockStore, FragmentState, Loaded, LoadedPack, Protection, Relocated, Relocation, Repaired, Stored,
-    StoredPack, Writing,
+    BlockStore, FragmentState, Loaded, LoadedPack, LoadedTogether, PackReads, Protection, Relocated,
+    Relocation, Repaired, Stored, StoredPack, Writing,
 };
 pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;

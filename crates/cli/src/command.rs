@@ -64,7 +64,7 @@ enum Command {
     Scrub(storage::Scrub),
     /// Rewrite bad and missing fragments
     Repair(storage::Repair),
-    /// Delete what nobody refers to
+    /// Delete what nobody refers to, and clean packs that are mostly garbage
     Gc(storage::Gc),
     /// Where each block of a file is
     Why(inspect::Why),

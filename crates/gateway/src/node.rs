@@ -301,6 +301,7 @@ impl Node {
             in_flight: self.config.upkeep.in_flight.bytes(),
             longest_packed: self.config.upkeep.longest_packed.bytes(),
             migration_rate: self.config.upkeep.migration_rate.bytes(),
+            pack_size: self.config.upkeep.pack_size.bytes(),
             ..UpkeepConfig::default()
         };
         let upkeep = Upkeep::new(

@@ -9,6 +9,7 @@
 //! - [`Repairer`] stores missing and bad fragments anew (`K63`, `K65`): what is in the durable repair queue, at once
 //!   when a read has just put something there.
 //! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
+//! - [`Cleaner`] takes what is still held out of packs that are mostly garbage.
 //! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
 //! - [`Reaper`] takes removed files apart once they are closed.
 //! - [`Migrator`] has write-back store blocks once more whose file has another policy now (decision 28).
@@ -20,6 +21,7 @@
 
 mod backoff;
 mod bundle;
+mod clean;
 mod config;
 mod error;
 mod garbage;
@@ -35,12 +37,13 @@ mod tests;
 mod write_back;
 
 pub use bundle::{Flushed, Upkeep};
+pub use clean::{CleanReport, Cleaner, CleaningCosts, PacksSeen};
 pub use config::UpkeepConfig;
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
 pub use maintained_volume::{
-    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, NewBlock, NewPack, Packed, Plan, Plans,
-    RepairRow, Rewrite, Rewrites, VolumeFailure, Written, WrittenAs,
+    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, MovedBlock, NewBlock, NewPack, Packed, Plan,
+    Plans, RepairRow, Rewrite, Rewrites, UsedPack, VolumeFailure, Written, WrittenAs,
 };
 pub use migration::{Migrator, Offered};
 pub use reaper::Reaper;

@@ -77,7 +77,7 @@ pub struct NewPack {
     pub identity: BlockIdentity,
     /// The key of the file of packs.
     pub key: FileKey,
-    /// Where the fragments go; the block size is the largest size of a pack.
+    /// Where the fragments go; the block size is no less than the largest size of a pack.
     pub placement: Arc<Placement>,
     /// Which sealing of it.
     pub seal: SealId,
@@ -94,6 +94,32 @@ pub struct InPack {
     pub place: PlaceInPack,
     /// Fragments of the pack that are not stored yet.
     pub missing: Arc<[u8]>,
+}
+
+/// How much of a pack is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedPack {
+    /// The file of packs.
+    pub object: ObjectId,
+    /// Which of them.
+    pub number: BlockIndex,
+    /// Bytes of the pack.
+    pub len: u32,
+    /// Bytes of the blocks that lie in it and are held, or wait for their deletion.
+    pub live: u32,
+    /// Whether all of its blocks are committed. Until then it seems to be less used than it is.
+    pub is_settled: bool,
+}
+
+/// A block that was put into another pack.
+#[derive(Clone, Debug)]
+pub struct MovedBlock {
+    /// What it is.
+    pub id: BlockIdentity,
+    /// Where it lay.
+    pub from: PlaceInPack,
+    /// Where it is now.
+    pub to: InPack,
 }
 
 /// What to store of a dirty block.
@@ -266,15 +292,52 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// another version, their stored fragments are garbage, and what is still dirty of them is written back anew.
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure>;
 
-    /// A new pack for blocks of files with this placement, noted durably when this returns, as versions of blocks are. `None` from
-    /// a volume that does not pack: every block travels alone.
-    async fn plan_pack(&self, _placement: &Placement) -> Result<Option<NewPack>, VolumeFailure> {
+    /// A new pack of at most `size` bytes for blocks of files with this placement, noted durably when this returns, as versions of
+    /// blocks are. `None` from a volume that does not pack: every block travels alone.
+    async fn plan_pack(&self, _placement: &Placement, _size: u64) -> Result<Option<NewPack>, VolumeFailure> {
         Ok(None)
     }
 
     /// No more blocks of this pack will be committed. If none was, it becomes garbage.
     async fn settle_pack(&self, _pack: &BlockIdentity) -> Result<(), VolumeFailure> {
         Ok(())
+    }
+
+    /// Packs behind `after`, with how much of each is in use; by file of packs and number.
+    async fn used_packs(
+        &self,
+        _after: Option<(ObjectId, BlockIndex)>,
+        _limit: usize,
+    ) -> Result<Vec<UsedPack>, VolumeFailure> {
+        Ok(Vec::new())
+    }
+
+    /// What finds and opens a pack; `None` when nothing lies in it any more.
+    async fn find_pack(
+        &self,
+        _object: ObjectId,
+        _number: BlockIndex,
+    ) -> Result<Option<BlockVersion>, VolumeFailure> {
+        Ok(None)
+    }
+
+    /// Which of these blocks lie in this pack, at these places: the others have gone, or moved.
+    async fn lie_in(
+        &self,
+        _pack: &BlockIdentity,
+        blocks: &[(BlockIdentity, PlaceInPack)],
+    ) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(vec![false; blocks.len()])
+    }
+
+    /// Blocks of this pack lie in another one from now on, which was planned and not settled. One transaction, durable when this
+    /// returns. Tells of each whether it has moved; the others are gone.
+    async fn commit_moved(
+        &self,
+        _pack: &BlockIdentity,
+        moved: &[MovedBlock],
+    ) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(vec![false; moved.len()])
     }
 
     /// Garbage that is due at `until`.

@@ -1,6 +1,7 @@
 //! From the cache to the clouds.
 
 mod contents;
+mod drive;
 mod held;
 mod report;
 mod rewrites;
@@ -15,7 +16,6 @@ use cache::{Cache, DirtyBlock, Selection, StagedBlock};
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
@@ -24,16 +24,17 @@ use crate::{
     WrittenAs,
 };
 use contents::{Contents, Storing};
+use drive::{Drive, Event, Task};
 use held::Held;
 pub use report::WriteBackReport;
 pub(crate) use rewrites::RewriteQueue;
 use store::Outcome;
-use together::{Groups, Settling, Small, Together};
+use together::{Settling, Small, is_small};
 
-/// Blocks claimed and not yet committed or given back.
+/// Blocks claimed and not yet committed or given back, without those that wait for company or are on their way with it.
 const OUTSTANDING: usize = 512;
-/// Blocks planned in one look at the metadata, and committed in one transaction.
-const BATCH: usize = 128;
+/// Blocks that wait for company or are on their way with it.
+const TOGETHER: usize = 16_384;
 /// After so many failures without a success in between, the clouds are taken to be away.
 const FAILURES_BEFORE_PAUSE: u32 = 4;
 /// Blocks tried at once to see whether they are back.
@@ -94,15 +95,6 @@ struct InFlight {
     _permit: Option<Arc<OwnedSemaphorePermit>>,
     /// Held until the commit, after which others with the same content find this one.
     storing: Option<Storing>,
-}
-
-/// How a task of a drive ended.
-enum Event {
-    Stored(Box<Ready>),
-    Small(Box<Small>),
-    Together(Together),
-    NotStored(DirtyBlock),
-    Committed,
 }
 
 impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
@@ -181,26 +173,24 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
         let _alone = self.alone.lock().await;
         let parts = &self.parts;
         let mut work = parts.cache.work();
-        let mut drive = Drive::default();
+        let mut drive = Drive::new(&parts.config);
         loop {
             let stopping = stop.is_some_and(CancellationToken::is_cancelled);
             let claimed = if stopping { 0 } else { parts.claim(&mut drive).await };
-            if drive.storing == 0 && claimed == 0 {
-                for group in drive.groups.take() {
-                    drive.store_group(parts, group);
-                }
+            if claimed == 0 {
+                drive.store_what_waits_in_vain(parts);
             }
             drive.commit(parts);
-            if drive.tasks.is_empty() && claimed == 0 && (stopping || stop.is_none()) {
+            if drive.is_idle() && claimed == 0 && (stopping || stop.is_none()) {
                 return;
             }
-            if drive.tasks.is_empty() && stop.is_none() {
+            if drive.is_idle() && stop.is_none() {
                 // All that was claimed is held back now; behind it there may be more.
                 continue;
             }
             let never = CancellationToken::new();
             tokio::select! {
-                Some(event) = drive.tasks.join_next() => drive.take(parts, event),
+                Some(event) = drive.next() => drive.take(parts, event),
                 () = stop.unwrap_or(&never).cancelled(), if !stopping => {}
                 changed = work.changed(), if !stopping => drop(changed),
                 () = self.retry.notified(), if !stopping => {}
@@ -208,72 +198,6 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 () = parts.env.clock.sleep(parts.config.write_back_tick), if !stopping && stop.is_some() => {}
             }
         }
-    }
-}
-
-/// The state of one drive.
-#[derive(Default)]
-struct Drive {
-    tasks: JoinSet<Event>,
-    ready: Vec<Ready>,
-    /// Blocks that are being completed, or stored alone.
-    storing: usize,
-    groups: Groups,
-    /// Blocks claimed and not given back.
-    outstanding: usize,
-    committing: bool,
-}
-
-impl Drive {
-    fn take<V: MaintainedVolume + ?Sized>(
-        &mut self,
-        parts: &Arc<Parts<V>>,
-        event: Result<Event, tokio::task::JoinError>,
-    ) {
-        match event {
-            Ok(Event::Stored(ready)) => {
-                self.storing -= 1;
-                self.ready.push(*ready);
-            }
-            Ok(Event::Small(small)) => {
-                self.storing -= 1;
-                if let Some(full) = self.groups.add(*small) {
-                    self.store_group(parts, full);
-                }
-            }
-            Ok(Event::Together(Together { ready, not_stored })) => {
-                self.outstanding -= not_stored.len();
-                not_stored.into_iter().for_each(|dirty| parts.hold(dirty));
-                self.ready.extend(ready);
-            }
-            Ok(Event::NotStored(dirty)) => {
-                self.storing -= 1;
-                self.outstanding -= 1;
-                parts.hold(dirty);
-            }
-            Ok(Event::Committed) => self.committing = false,
-            Err(error) => {
-                // The claim went back to the queue when the task's state was dropped.
-                tracing::error!(%error, "a task of write-back ended by itself");
-                self.outstanding = self.outstanding.saturating_sub(1);
-                self.committing = false;
-            }
-        }
-    }
-
-    /// Starts a commit of what is ready, unless one is under way; what becomes ready meanwhile shares the next.
-    fn commit<V: MaintainedVolume + ?Sized>(&mut self, parts: &Arc<Parts<V>>) {
-        if self.committing || self.ready.is_empty() {
-            return;
-        }
-        let batch: Vec<_> = self.ready.drain(..self.ready.len().min(BATCH)).collect();
-        self.committing = true;
-        self.outstanding -= batch.len();
-        let parts = Arc::clone(parts);
-        self.tasks.spawn(async move {
-            parts.commit(batch).await;
-            Event::Committed
-        });
     }
 }
 
@@ -290,9 +214,12 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 false => OUTSTANDING,
             }
         };
-        let room = most.saturating_sub(drive.outstanding).min(BATCH);
+        let room = most
+            .saturating_sub(drive.outstanding)
+            .min(TOGETHER.saturating_sub(drive.together))
+            .min(self.config.batch);
         // Few at a time would mean many looks at the metadata.
-        if room == 0 || (drive.outstanding > 0 && room < BATCH / 2 && most == OUTSTANDING) {
+        if room == 0 || (drive.outstanding > 0 && room < self.config.batch / 2 && most == OUTSTANDING) {
             return 0;
         }
         // Of a journal that is full of what is no longer dirty, checkpoints make room, not write-back.
@@ -343,8 +270,9 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 }
                 Ok(Plan::Store(new)) => {
                     let (parts, writing) = (Arc::clone(self), writing.clone());
-                    drive.storing += 1;
-                    drive.tasks.spawn(async move {
+                    let is_small = is_small(&new, parts.config.longest_packed);
+                    let what = if is_small { Task::Small } else { Task::Block };
+                    drive.spawn(what, async move {
                         match parts.store(&snapshot, new).await {
                             Ok(Outcome::Stored(content, staged)) => {
                                 drop(writing);
@@ -397,7 +325,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         failpoint!("writeback.before-commit");
         let result = self.volume.commit_written(&written).await;
         failpoint!("writeback.after-commit");
+        let pack = packs.last().map(Arc::downgrade);
         self.settle(packs).await;
+        if pack.is_some_and(|pack| pack.strong_count() > 0) {
+            failpoint!("pack.between-commits");
+        }
         match result {
             Ok(committed) => {
                 let kept = self.account(claims, &written, committed);

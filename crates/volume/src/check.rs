@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use blocks::SealId;
 use bytes::Bytes;
 use file_system::{FileKind, Name};
-use ids::{BlockIndex, ObjectId};
+use ids::{BlockIndex, GatewayId, ObjectId};
 use meta::Scan;
 
 use crate::VolumeError;
@@ -13,7 +14,7 @@ use crate::directories::read_directories;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
 use crate::row::{
     AttemptRow, BlockEntry, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, MigratingRow, Origin, PACK_VERSION,
-    PackNote, PackedRow, Share, ShareRow, Special, decode_stored_as,
+    PackNote, PackUse, PackedRow, Share, ShareRow, Special, decode_stored_as,
 };
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
@@ -56,6 +57,7 @@ impl Volume {
             wanted: HashMap::new(),
             leaving: HashSet::new(),
             packed: Vec::new(),
+            in_use: HashMap::new(),
             findings: Vec::new(),
             bytes: 0,
         };
@@ -114,8 +116,10 @@ struct Check<'a> {
     wanted: HashMap<Origin, u32>,
     /// Versions that wait for their deletion, of policies that keep equal content once, or in packs.
     leaving: HashSet<Origin>,
-    /// Versions in packs.
-    packed: Vec<Origin>,
+    /// Versions in packs, and which sealing of each if that is known.
+    packed: Vec<(Origin, Option<(GatewayId, SealId)>)>,
+    /// Bytes of packs that are in use.
+    in_use: HashMap<Origin, u64>,
     findings: Vec<Finding>,
     bytes: u64,
 }
@@ -453,7 +457,8 @@ impl Check<'_> {
                     continue;
                 };
                 *self.clones.entry(row.pack()).or_default() += 1;
-                self.packed.push(Origin { object, block, version });
+                *self.in_use.entry(row.pack()).or_default() += u64::from(row.place.len);
+                self.packed.push((Origin { object, block, version }, row.sealing));
             }
             range = more;
         }
@@ -472,17 +477,46 @@ impl Check<'_> {
             range = more;
         }
         self.clones.retain(|_, count| *count > 0);
+        self.pack_uses().await
+    }
+
+    /// What is said to be in use of packs. Of those that were made before schema 6 nothing is said.
+    async fn pack_uses(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.pack_uses());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some((object, block)), Ok(said)) = (Keys::pack_note_at(&key), PackUse::decode(&row))
+                else {
+                    self.find(None, "how much is in use of a pack is damaged");
+                    continue;
+                };
+                let pack = Origin { object, block, version: PACK_VERSION };
+                let found = self.in_use.get(&pack).copied().unwrap_or(0);
+                if u64::from(said.live) != found || !self.clones.contains_key(&pack) {
+                    let said = said.live;
+                    self.find(
+                        object,
+                        format!("{found} bytes are in use of pack {block}, the books say {said}"),
+                    );
+                }
+            }
+            range = more;
+        }
         Ok(())
     }
 
     /// After the garbage: what lies in a pack is held, or waits to let it go.
     async fn packed_versions(&mut self) -> Result<(), VolumeError> {
-        for origin in std::mem::take(&mut self.packed) {
+        for (origin, sealing) in std::mem::take(&mut self.packed) {
             let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
             let held = self.inner.held_sealing(&mut *transaction, origin).await?;
+            let Origin { object, block, version } = origin;
             if held.is_none() && !self.leaving.contains(&origin) {
-                let Origin { object, block, version } = origin;
                 self.find(object, format!("version {version} of block {block} is gone, and holds a pack"));
+            }
+            if held.zip(sealing).is_some_and(|(held, packed)| held != packed) {
+                self.find(object, format!("another sealing of version {version} of block {block} is packed"));
             }
         }
         Ok(())
@@ -576,7 +610,10 @@ impl Check<'_> {
                 for version in garbage.versions {
                     let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
                     let origin = Origin { object, block: version.block, version: version.version };
-                    if is_shared || self.get(&self.inner.keys.packed(origin)).await?.is_some() {
+                    let packed = self.inner.packed_row(&mut *transaction, origin).await;
+                    // A damaged one has been found.
+                    let packed = packed.ok().flatten();
+                    if is_shared || packed.is_some_and(|row| row.is_of(version.creator, version.seal)) {
                         self.leaving.insert(origin);
                     }
                     let held = self.inner.held_sealing(&mut *transaction, origin).await?;

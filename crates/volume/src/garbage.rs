@@ -61,7 +61,8 @@ impl Volume {
                         tracing::error!(object = %garbage.object, %block, %version, "a current block version is in the garbage; it stays");
                         continue;
                     }
-                    if inner.packed_row(transaction, origin).await?.is_some() {
+                    let packed = inner.packed_row(transaction, origin).await?;
+                    if packed.is_some_and(|packed| packed.is_of(creator, seal)) {
                         // It has no fragments of its own: it lets its pack go when the row is done with.
                         continue;
                     }

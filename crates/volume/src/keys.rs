@@ -24,12 +24,13 @@ const ATTEMPTS: u8 = 0x0C;
 const CONTENT: u8 = 0x0D;
 const CONTENT_OF: u8 = 0x0E;
 const DIRECTORY_POLICY: u8 = 0x0F;
-const PACKED: u8 = 0x12;
 const OBJECT: u8 = 0x10;
 const PACK_NOTE: u8 = 0x11;
 const MIGRATION: u8 = 0x1A;
 const MIGRATING: u8 = 0x1B;
 const MOVED: u8 = 0x1C;
+const PACKED: u8 = 0x12;
+const PACK_USE: u8 = 0x13;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -298,7 +299,17 @@ impl Keys {
         self.table(PACK_NOTE).prefix_range()
     }
 
-    /// File of packs and number in a key of [`Keys::pack_note`].
+    /// How much of a pack is in use.
+    pub fn pack_use(self, object: ObjectId, number: BlockIndex) -> Bytes {
+        self.table(PACK_USE).fixed(&object.to_bytes()).number(number.0).build()
+    }
+
+    /// The same of all packs.
+    pub fn pack_uses(self) -> KeyRange {
+        self.table(PACK_USE).prefix_range()
+    }
+
+    /// File of packs and number in a key of [`Keys::pack_note`] or [`Keys::pack_use`].
     pub fn pack_note_at(key: &[u8]) -> Option<(ObjectId, BlockIndex)> {
         Keys::attempts_at(key)
     }
@@ -395,12 +406,12 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 18] {
-        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE];
-        let [a, b, c, d, e, f, g, h] = of_blocks;
+    pub fn everything(self) -> [KeyRange; 19] {
+        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE, PACK_USE];
+        let [a, b, c, d, e, f, g, h, i] = of_blocks;
         let of_files = [OBJECT, ORPHAN, MIGRATION, MIGRATING, MOVED, DIRECTORY_POLICY];
-        let [i, j, k, l, m, n] = of_files;
-        [i, j, a, b, c, d, e, f, g, h, k, l, m, n, USAGE, EPOCH, POLICY, VOLUME]
+        let [j, k, l, m, n, o] = of_files;
+        [j, k, a, b, c, d, e, f, g, h, i, l, m, n, o, USAGE, EPOCH, POLICY, VOLUME]
             .map(|t| self.table(t).prefix_range())
     }
 

@@ -72,7 +72,7 @@
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
 //! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
-//! a format byte, 2 in block maps, garbage and inodes with an access control list, 3 in block maps with shared blocks, 4 in those with blocks that name their policy, 2 in shares of several policies and in attempts, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! a format byte, 2 in block maps, garbage, places in packs and inodes with an access control list, 3 in block maps with shared blocks, 4 in those with blocks that name their policy, 2 in shares of several policies and in attempts, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
 //! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
 //!
 //! | table | key | value |
@@ -95,7 +95,6 @@
 //! | `1A` migration | slot, directory | nothing: its files are to be found that have another policy than they would get there |
 //! | `1B` migrating | slot, object | round, bytes used when it was sent: a file that may be stored by several policies |
 //! | `1C` moved | slot, object, block 8, version 8, policy 4 | as `0D`: what a version that several blocks hold was stored as by another policy |
-//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`): where a version lies that has no fragments of its own |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1 (1 verifier, 2 base), \[exclusive verifier 8\], \[policy of entries that name none: base\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
@@ -106,6 +105,8 @@
 //! | | `20` name | of an extended attribute: its value |
 //! | | `30` chunk 8 | the block map of 1,024 blocks |
 //! | `11` note of a pack | slot, file of packs 18, number of the pack 8 | policy, file key (as `10 .. 02`), creator, seal id 8, in use 1: a pack whose blocks are not all committed |
+//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`), in format 2 creator and seal id 8: where a version lies that has no fragments of its own |
+//! | `13` pack in use | slot, file of packs 18, number of the pack 8 | bytes of the pack, bytes of the blocks that lie in it |
 //!
 //! **Packs** have no file: a pack is a version 1 in the books of shares (`0B`), held by the versions that lie in it and by its note.
 //!
@@ -139,6 +140,8 @@ mod maintained;
 mod migration;
 mod node;
 mod orphans;
+mod pack_reads;
+mod pack_uses;
 mod packs;
 mod references;
 mod repair;
@@ -167,4 +170,4 @@ pub use stored_end::StoredEnd;
 pub use volume::Volume;
 pub use volumes::{NewVolume, Volumes, VolumesOptions};
 pub use warm::Warmed;
-pub use why::{BlockReport, FileReport};
+pub use why::{BlockReport, FileReport, PackReport};

@@ -23,7 +23,7 @@ pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView, Origin, S
 pub(crate) use content::{Content, decode_stored_as, encode_stored_as};
 pub(crate) use inode::{Inode, KeyRow, Special};
 pub(crate) use migrating::MigratingRow;
-pub(crate) use packed::{PACK_VERSION, PackNote, PackedRow};
+pub(crate) use packed::{PACK_VERSION, PackNote, PackUse, PackedRow};
 pub use policy::Policy;
 pub(crate) use policy::{decode_policy, encode_policy};
 pub(crate) use queue::{GarbageRow, GarbageVersion};
@@ -241,6 +241,7 @@ mod tests {
         again(row, Content::decode, Content::encode);
         again(row, PackedRow::decode, PackedRow::encode);
         again(row, PackNote::decode, PackNote::encode);
+        again(row, PackUse::decode, PackUse::encode);
         again(row, decode_stored_as, |sealed| encode_stored_as(*sealed));
         again(row, decode_policy, encode_policy);
         again(row, VolumeRecord::decode, VolumeRecord::encode);
@@ -364,8 +365,10 @@ mod tests {
                     len: 4192,
                     name: seal::BlockName::from_bytes([3; 32]),
                 },
+                sealing: Some((GatewayId(3), blocks::SealId(9))),
             }
             .encode(),
+            PackUse { len: 4 << 20, live: 70_000 }.encode(),
             PackNote {
                 policy: 300,
                 key: key.clone(),

@@ -10,6 +10,7 @@ mod crash;
 mod directories;
 mod files;
 mod large_clones;
+mod leaks;
 mod migration;
 mod model;
 mod node;

@@ -20,6 +20,7 @@ use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::migration::Migration;
 use crate::node::{Node, RETRIES, upkeep_transaction};
+use crate::pack_reads::PackReads;
 use crate::packs::PackFile;
 use crate::references::References;
 use crate::row::{
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
     pub migration: Migration,
+    pub pack_reads: PackReads,
 }
 
 impl Volume {
@@ -431,20 +433,12 @@ impl cache::BlockLoader for Loader {
     ) -> Result<Bytes, cache::LoadError> {
         let located = self.volume.locate(file.object, block, sealing).await.map_err(load_error)?;
         let Some(version) = located else { return Err(Arc::new(Superseded)) };
+        if let Some(packed) = version.packed.clone() {
+            return self.volume.read_packed(version, packed).await;
+        }
         let loaded = version.load(&self.volume.inner.node.blocks, &self.volume).await;
         let loaded = loaded.map_err(load_error)?;
-        if !loaded.bad.is_empty() {
-            let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
-            // Beside the read: it may be part of an exclusive transaction, while which nobody else commits.
-            let (volume, identity) = (self.volume.clone(), version.stored().identity);
-            tokio::spawn(async move {
-                let BlockIdentity { object, block, version, .. } = identity;
-                if let Err(error) = volume.queue_repair(object, block, version, &fragments).await {
-                    // The data is good; the next read or scrub finds the fragments again.
-                    tracing::warn!(block = %identity, %error, "a repair could not be queued");
-                }
-            });
-        }
+        self.volume.repair_later(&version.identity, &loaded.bad);
         Ok(loaded.plaintext)
     }
 }

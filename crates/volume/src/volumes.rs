@@ -506,6 +506,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         repair_queued: Notify::new(),
         packs: Default::default(),
         migration: Default::default(),
+        pack_reads: Default::default(),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;

@@ -319,7 +319,7 @@ impl Inner {
         chunk.set(place, entry);
         if held.is_none() {
             if let Some(packed) = packed {
-                self.put_packed(transaction, book, entry.sealed(object, block).origin, packed).await?;
+                self.put_packed(transaction, book, entry.sealed(object, block), packed).await?;
             } else if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
                 let key = self.keys.repair(object, block, version);
                 transaction.put(key, repair_row(fragment_mask(missing)));

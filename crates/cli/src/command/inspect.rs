@@ -70,6 +70,8 @@ impl Why {
                     ("/creator", "CREATOR"),
                     ("/state", "STATE"),
                     ("/origin/object", "SHARED WITH"),
+                    ("/pack/number", "PACK"),
+                    ("/pack/offset", "AT"),
                     ("/clouds", "CLOUDS"),
                     ("/fragments", "FRAGMENTS"),
                 ],

@@ -30,6 +30,9 @@ const CLIENTS: usize = 4;
 const LOAD: Duration = Duration::from_millis(1500);
 /// What files are moved to; each can do without one cloud.
 const POLICIES: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
+/// Small files that are written together, and those of them that stay.
+const SMALL: usize = 400;
+const HELD: usize = 140;
 /// Fragments that a cloud loses when upkeep is to have something to repair.
 const LOST: usize = 12;
 
@@ -190,7 +193,10 @@ impl<'a> Run<'a> {
 
     /// Ends a process that is still alive; one that heads for a failpoint gets every chance to reach it first.
     fn end(&mut self, plan: &Plan) {
-        if matches!(plan, Plan::Point { .. }) {
+        if let Plan::Point { name, .. } = plan {
+            if name.starts_with("pack.") || name.starts_with("clean.") {
+                self.fill_and_empty_packs();
+            }
             self.provoke();
             if self.random.percent(70) {
                 self.gateway.terminate();
@@ -198,6 +204,33 @@ impl<'a> Run<'a> {
             }
         }
         self.gateway.interrupt();
+    }
+
+    /// More small files than one transaction commits, in a pack of which most becomes garbage. As in [`Run::provoke`], nothing need
+    /// succeed.
+    fn fill_and_empty_packs(&mut self) {
+        let to = format!("nfs://{}/home", self.gateway.nfs);
+        for (from, files, length) in [("full", SMALL, 4096), ("hollow", SMALL - HELD, 0)] {
+            let folder = self.folder.join(from).join("small");
+            if !folder.exists() {
+                std::fs::create_dir_all(&folder).unwrap();
+                for file in 0..files {
+                    std::fs::write(folder.join(file.to_string()), vec![file as u8; length]).unwrap();
+                }
+            }
+            if !self.gateway.has_died() {
+                self.gateway.kurma(&["cp", "-r", folder.to_str().expect("a name in letters"), &to]);
+            }
+            if !self.gateway.has_died() {
+                self.gateway.kurma(&["flush", "--timeout", "10s"]);
+            }
+        }
+        // What was cut off lets go of its pack, which is cleaned then.
+        for _ in 0..2 {
+            if !self.gateway.has_died() {
+                self.gateway.kurma(&["gc"]);
+            }
+        }
     }
 
     /// Makes the upkeep do everything it can do, and repair what a cloud lost. Nothing here need succeed: the

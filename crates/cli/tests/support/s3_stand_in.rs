@@ -42,6 +42,8 @@ struct Shared {
     line: Mutex<()>,
     /// Objects that were asked for while they are given out together only.
     asked: watch::Sender<HashSet<String>>,
+    /// Requests that came, by method.
+    requests: std::sync::Mutex<HashMap<String, usize>>,
 }
 
 struct Request {
@@ -73,6 +75,7 @@ impl S3StandIn {
             mood: watch::Sender::new(Mood::Well),
             line: Mutex::default(),
             asked: watch::Sender::default(),
+            requests: std::sync::Mutex::default(),
         });
         let serving = shared.clone();
         runtime.spawn(async move {
@@ -103,6 +106,11 @@ impl S3StandIn {
         self.shared.mood.send_replace(mood);
     }
 
+    /// Requests with this method since the start.
+    pub fn requests(&self, method: &str) -> usize {
+        self.shared.requests.lock().unwrap().get(method).copied().unwrap_or(0)
+    }
+
     /// Objects stored now.
     pub fn objects(&self) -> usize {
         std::fs::read_dir(&self.shared.folder).unwrap().count()
@@ -122,6 +130,7 @@ impl Shared {
         connection.set_nodelay(true)?;
         let mut connection = BufReader::new(connection);
         while let Some(request) = read_request(&mut connection).await? {
+            *self.requests.lock().unwrap().entry(request.method.clone()).or_default() += 1;
             let mut moods = self.mood.subscribe();
             let mood = *moods.borrow_and_update();
             let answer = match mood {

@@ -26,6 +26,8 @@ pub struct Settings {
     pub gc_delay: &'static str,
     pub in_flight: &'static str,
     pub stop_wait: &'static str,
+    /// `0B`: every block is an object in each cloud.
+    pub longest_packed: &'static str,
     /// `0s` for none: they are objects in the clouds, too.
     pub backups: &'static str,
 }
@@ -52,6 +54,7 @@ impl Settings {
             gc_delay: "0s",
             in_flight: "16MiB",
             stop_wait: "60s",
+            longest_packed: "256KiB",
             backups: "1m",
         }
     }
@@ -76,7 +79,7 @@ impl Settings {
             "[gateway]\nid = 1\ndata = \".\"\nkey_file = \"keys/gateway.key\"\n\
              [nfs]\nlease = \"{}\"\n\
              [cache]\nmemory = \"{}\"\njournal = \"{}\"\ndisk = \"{}\"\nwrite_back_wait = \"{}\"\n\
-             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\n\
+             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\nlongest_packed = \"{}\"\n\
              [backup]\ninterval = \"{}\"\n",
             self.lease,
             self.memory,
@@ -86,6 +89,7 @@ impl Settings {
             self.gc_delay,
             self.in_flight,
             self.stop_wait,
+            self.longest_packed,
             self.backups
         );
         for (name, url) in &self.clouds {

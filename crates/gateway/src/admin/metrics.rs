@@ -4,7 +4,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use blocks::PackReads;
 use nfs4_server::{CallbackMetrics, Census, Latency, MetricsSnapshot};
+use upkeep::PacksSeen;
 
 use crate::node::Node;
 
@@ -50,6 +52,41 @@ impl Text {
 }
 
 impl Text {
+    /// Small blocks that share objects.
+    fn packs(&mut self, node: &Node) {
+        let (mut seen, mut stored, mut packed) = (PacksSeen::default(), 0, 0);
+        let (mut cleaned, mut moved) = (0, 0);
+        for served in node.served() {
+            let (volume, written) = (served.upkeep.cleaner.seen(), served.upkeep.write_back.report());
+            seen.packs += volume.packs;
+            seen.bytes += volume.bytes;
+            seen.live += volume.live;
+            stored += written.packs;
+            packed += written.packed_blocks;
+            let (packs, blocks) = served.upkeep.cleaner.totals();
+            cleaned += packs;
+            moved += blocks;
+        }
+        self.gauge("packs", "Packs that blocks lie in, by the last look at them.", seen.packs);
+        self.family(
+            "pack_bytes",
+            "gauge",
+            "Bytes of packs before their dispersal, by the last look at them.",
+        );
+        for (state, bytes) in [("live", seen.live), ("dead", seen.bytes.saturating_sub(seen.live))] {
+            self.sample("pack_bytes", &[("state", state)], bytes as f64);
+        }
+        self.counter("packs_stored_total", "Packs that write-back has stored.", stored);
+        self.counter("packed_blocks_total", "Blocks that write-back has stored in packs.", packed);
+        self.counter("packs_cleaned_total", "Packs with much garbage that were emptied.", cleaned);
+        self.counter("pack_moved_blocks_total", "Blocks that cleaning has moved to other packs.", moved);
+        self.family("packed_reads_total", "counter", "Blocks read from packs in clouds, by how.");
+        let PackReads { alone, run, whole, kept } = node.blocks.pack_reads();
+        for (how, count) in [("alone", alone), ("run", run), ("whole", whole), ("kept", kept)] {
+            self.sample("packed_reads_total", &[("how", how)], count as f64);
+        }
+    }
+
     /// What clouds may charge for.
     fn costs(&mut self, clouds: &[cloud::Connection]) {
         self.family("cloud_charged_requests_total", "counter", "Requests to clouds by class of price.");
@@ -190,6 +227,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     text.gauge("backup_clouds", "Clouds that have the newest backup.", backup.has.len() as u64);
     text.counter("backups_total", "Backups made.", backup.made);
     text.counter("backup_failures_total", "Backups that failed.", backup.failed);
+    text.packs(&node);
     text.nfs(&nfs);
     text.family("cloud_requests_total", "counter", "Requests to clouds.");
     for connection in node.clouds.connections() {
