@@ -18,6 +18,7 @@ mod load;
 mod mixed;
 mod packs;
 mod ranged;
+mod ranking;
 mod relocate;
 mod store;
 mod upkeep;
