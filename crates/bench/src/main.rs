@@ -4,6 +4,7 @@
 //! a report in Markdown with SVG plots. Servers take turns within each repetition, so that whatever else the machine
 //! does hits all of them alike. See `docs/benchmarks.md` for how to read the report.
 
+mod clouds;
 mod coding;
 mod compare;
 mod guarantees;
@@ -32,6 +33,8 @@ enum Command {
     Transactions(transactions::Transactions),
     /// Run one workload on volumes that promise more and less
     Guarantees(guarantees::Guarantees),
+    /// Run the gateway on clouds that answer as slowly as real ones, fail, and come back
+    Clouds(clouds::Clouds),
     /// Seal and disperse blocks of several sizes on one core
     Coding(coding::Coding),
 }
@@ -59,6 +62,7 @@ fn main() -> anyhow::Result<()> {
         Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
         Command::Transactions(transactions) => runtime.block_on(transactions::run(transactions)),
         Command::Guarantees(guarantees) => runtime.block_on(guarantees::run(guarantees)),
+        Command::Clouds(clouds) => clouds::run(&clouds),
         Command::Coding(coding) => coding::run(&coding),
     }
 }

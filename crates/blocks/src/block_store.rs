@@ -18,6 +18,7 @@ mod load;
 mod mixed;
 mod packs;
 mod ranged;
+mod ranking;
 mod recent;
 mod relocate;
 mod store;

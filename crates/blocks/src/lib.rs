@@ -2,8 +2,8 @@
 //!
 //! A *block version* is the content of one block of one file at one version. [`BlockStore::store`] seals it,
 //! splits the sealed block into *fragments* by the file's [`Placement`] and puts each fragment into its cloud;
-//! [`BlockStore::load`] fetches as many fragments as are needed from the clouds that answer fastest, verifies each
-//! one, falls over to the other clouds and opens the block. What a cloud returned changed, old, swapped or not at
+//! [`BlockStore::load`] fetches as many fragments as are needed from the clouds that are expected to answer first, or from the cheapest
+//! ones that are fast enough ([`Preference`]), verifies each one, falls over to the other clouds and opens the block. What a cloud returned changed, old, swapped or not at
 //! all is told to an [`IncidentSink`] (such as the [`IncidentLog`]) and to the caller, who queues a
 //! [`BlockStore::repair`]. [`BlockStore::verify`] and [`BlockStore::delete`] do the rest of the upkeep.
 //!
@@ -60,7 +60,8 @@
 //!
 //! Payload in memory is bounded by [`Limits::bytes_in_flight`]; operations at a time by the clouds' own limits. An
 //! answer of a cloud is read only as far as a fragment of the file's block size can reach. A cloud that hangs
-//! costs a read the hedge (the 95th percentile of the clouds in use, 20 ms to 1 s) as long as others suffice.
+//! costs a read the hedge (the 95th percentile of the clouds in use, 20 ms to 1 s; what the bound leaves where cost counts) as long as others
+//! suffice.
 
 #![deny(missing_docs)]
 
@@ -75,6 +76,7 @@ mod incident_log;
 mod limits;
 mod pack;
 mod placement;
+mod preference;
 mod target;
 
 pub use block_store::{
@@ -90,4 +92,5 @@ pub use incident_log::{IncidentLog, IncidentLogLimits};
 pub use limits::Limits;
 pub use pack::{Pack, PackBuilder, PackVersion, PackedBlock, PlaceInPack};
 pub use placement::{CloudId, InvalidPlacement, Placement};
+pub use preference::Preference;
 pub use seal::SealId;

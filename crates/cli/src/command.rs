@@ -5,6 +5,7 @@ mod cache;
 mod clients;
 mod cloud;
 mod config;
+mod cost;
 mod inspect;
 mod meta;
 mod mount;
@@ -52,6 +53,7 @@ enum Command {
     /// List, test, add, drain and remove clouds
     #[command(subcommand, after_help = "Example: kurma cloud test a")]
     Cloud(cloud::CloudCommand),
+    Cost(cost::Cost),
     /// List, show and evict NFS clients
     #[command(subcommand, after_help = "Example: kurma clients list")]
     Clients(clients::ClientsCommand),
@@ -105,6 +107,7 @@ impl Kurma {
             Command::Status(command) => command.run(&context),
             Command::Volume(command) => command.run(&context),
             Command::Cloud(command) => command.run(&context),
+            Command::Cost(command) => command.run(&context),
             Command::Clients(command) => command.run(&context),
             Command::Flush(command) => command.run(&context),
             Command::Cache(command) => command.run(&context),

@@ -54,8 +54,8 @@ async fn small_files_by_the_thousand_cost_a_few_requests() {
     let mut gateway = Gateway::start_on_s3(&data);
     let tree = folder.path().join("tree");
     make_tree(&tree, files);
-    let puts = || clouds.each_ref().map(|cloud| cloud.requests("PUT"));
-    let gets = || clouds.iter().map(|cloud| cloud.requests("GET")).sum::<usize>();
+    let puts = || clouds.each_ref().map(|cloud| cloud.requests_by("PUT"));
+    let gets = || clouds.iter().map(|cloud| cloud.requests_by("GET")).sum::<usize>();
 
     let (before, begun) = (puts(), Instant::now());
     let url = format!("nfs://{}/home", gateway.nfs);

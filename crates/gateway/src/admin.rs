@@ -18,6 +18,8 @@
 //! | `GET /v1/tamper-log?since=SPAN&limit=N` | incidents, oldest first; no limit: the newest 1,024; 0: all |
 //! | `POST /v1/backup` | a metadata backup now, and how the backups are doing |
 //! | `GET /v1/backups` | the same without making one, and what each cloud has: `{status, clouds}` |
+//! | `GET /v1/cost` | what the clouds have been asked for and cost so far: `{since, clouds, money, crashes, ...}` |
+//! | `POST /v1/cost/measure` | the same, after listing the clouds to see what lies there |
 //! | `POST /v1/meta/check` | findings |
 //! | `GET /v1/meta/dump` | all metadata, sealed: docs/formats.md |
 //! | `GET /v1/key` | identity of the key file |
@@ -36,6 +38,7 @@ mod backups;
 mod cached;
 mod clients;
 mod clouds;
+mod cost;
 mod door;
 mod metadata;
 mod metrics;
@@ -104,6 +107,8 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/clouds/{name}/test", post(clouds::test))
         .route("/v1/clouds/{name}/drain", post(clouds::drain))
         .route("/v1/clouds/{name}/remove", post(clouds::remove))
+        .route("/v1/cost", get(cost::show))
+        .route("/v1/cost/measure", post(cost::measure))
         .route("/v1/flush", post(upkeep::flush))
         .route("/v1/scrub", post(upkeep::scrub))
         .route("/v1/orphans", post(upkeep::orphans))

@@ -4,6 +4,7 @@
 //! default except the clouds and volumes themselves. Relative paths are relative to the folder of the file.
 
 mod backup;
+mod cost;
 mod error;
 mod export;
 mod log;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use backup::BackupConfig;
+pub use cost::{Prefer, PriceConfig, ReadConfig};
 pub use error::ConfigError;
 pub use export::{ExportConfig, Squash};
 pub use log::{LogConfig, LogFormat};
@@ -45,6 +47,8 @@ pub struct Config {
     pub cache: CacheConfig,
     /// The metadata store.
     pub meta: MetaConfig,
+    /// Reading from clouds.
+    pub read: ReadConfig,
     /// Work behind the scenes.
     pub upkeep: UpkeepConfig,
     /// Backups of the metadata in the clouds.
@@ -196,6 +200,9 @@ pub struct CloudConfig {
     /// Nothing new goes here; set by `kurma cloud drain`. Take it away to use the cloud again.
     #[serde(default)]
     pub drained: bool,
+    /// What the provider charges, for `kurma cost` and for `read.prefer = "cost"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceConfig>,
 }
 
 impl CloudConfig {
@@ -212,6 +219,7 @@ impl CloudConfig {
             download_rate: None,
             read_only: false,
             drained: false,
+            price: None,
         }
     }
 
@@ -493,6 +501,7 @@ impl Config {
                 return wrong(&format!("cloud[{at}].credentials"), why);
             }
         }
+        self.check_costs().or_else(|(key, why)| wrong(&key, why))?;
         for (at, volume) in self.volumes.iter().enumerate() {
             self.check_volume(volume, at, &is_name)
                 .or_else(|(key, why)| wrong(&format!("volume[{at}].{key}"), why))?;

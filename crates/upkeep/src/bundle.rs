@@ -10,8 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Cleaner, GarbageCollector, MaintainedVolume, Migrator, Reaper, Repairer, Scrubber, UpkeepConfig,
-    UpkeepError,
-    WriteBack,
+    UpkeepError, WriteBack,
 };
 
 /// All upkeep of one volume. [`Upkeep::start`] runs the loops; the parts can also be driven one by one.

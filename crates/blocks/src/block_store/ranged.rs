@@ -60,7 +60,7 @@ impl BlockStore {
         Ranged { bytes: joined.map(BytesMut::freeze), ..all }
     }
 
-    /// Some columns of one fragment: from its own cloud, unless that is sick. If it fails, or takes longer than usual, they
+    /// Some columns of one fragment: from its own cloud, unless that is sick or slow. If it fails, or takes longer than usual, they
     /// are also made of the same columns of others.
     async fn part(&self, target: &Target<'_>, sealed_len: u64, part: &Part) -> Ranged {
         let scheme = target.placement.scheme();
@@ -71,14 +71,16 @@ impl BlockStore {
         let mut found = Ranged::default();
         let mut waiting = self.ranked(target, size, &[], &mut found.faults);
         let direct = waiting.iter().position(|(fragment, _)| is_direct(*fragment));
-        let direct = direct.filter(|at| !waiting[*at].1.health().is_sick(Direction::Read));
+        let direct = direct.filter(|at| {
+            let sick = waiting[*at].1.health().is_sick(Direction::Read);
+            !sick && !self.is_too_slow_alone(size, *at, &waiting, needed)
+        });
         // Whether others are asked for the same columns, and how many more for those that are late.
         let (mut wide, mut late) = (direct.is_none(), 0);
         if let Some(direct) = direct.and_then(|at| waiting.remove(at)) {
             waiting.push_front(direct);
         }
-        let usual = waiting.iter().take(if wide { needed } else { 1 });
-        let hedge = self.hedge_after(size, usual.map(|(_, cloud)| *cloud));
+        let hedge = self.hedge_after(size, &waiting, if wide { needed } else { 1 }, needed);
         let mut alarm = self.env.clock.sleep(hedge);
         let mut running = FuturesUnordered::new();
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(needed);

@@ -42,8 +42,8 @@ struct Shared {
     line: Mutex<()>,
     /// Objects that were asked for while they are given out together only.
     asked: watch::Sender<HashSet<String>>,
-    /// Requests that came, by method.
-    requests: std::sync::Mutex<HashMap<String, usize>>,
+    /// Method and target of every request.
+    seen: std::sync::Mutex<Vec<(String, String)>>,
 }
 
 struct Request {
@@ -75,7 +75,7 @@ impl S3StandIn {
             mood: watch::Sender::new(Mood::Well),
             line: Mutex::default(),
             asked: watch::Sender::default(),
-            requests: std::sync::Mutex::default(),
+            seen: std::sync::Mutex::default(),
         });
         let serving = shared.clone();
         runtime.spawn(async move {
@@ -106,9 +106,14 @@ impl S3StandIn {
         self.shared.mood.send_replace(mood);
     }
 
+    /// Method and target of every request so far.
+    pub fn requests(&self) -> Vec<(String, String)> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
     /// Requests with this method since the start.
-    pub fn requests(&self, method: &str) -> usize {
-        self.shared.requests.lock().unwrap().get(method).copied().unwrap_or(0)
+    pub fn requests_by(&self, method: &str) -> usize {
+        self.shared.seen.lock().unwrap().iter().filter(|(seen, _)| seen == method).count()
     }
 
     /// Objects stored now.
@@ -130,7 +135,8 @@ impl Shared {
         connection.set_nodelay(true)?;
         let mut connection = BufReader::new(connection);
         while let Some(request) = read_request(&mut connection).await? {
-            *self.requests.lock().unwrap().entry(request.method.clone()).or_default() += 1;
+            let target = format!("/{}/{}?{}", request.bucket, request.key, request.query);
+            self.seen.lock().unwrap().push((request.method.clone(), target));
             let mut moods = self.mood.subscribe();
             let mood = *moods.borrow_and_update();
             let answer = match mood {

@@ -16,6 +16,8 @@ pub struct Settings {
     /// Name of a cloud and its file of credentials.
     pub credentials: Vec<(String, PathBuf)>,
     pub cloud_timeout: &'static str,
+    /// What every cloud charges, as in the file.
+    pub cloud_price: Option<&'static str>,
     pub policy: &'static str,
     pub block_size: &'static str,
     pub lease: &'static str,
@@ -44,6 +46,7 @@ impl Settings {
             clouds: clouds.into(),
             credentials: Vec::new(),
             cloud_timeout: "30s",
+            cloud_price: None,
             policy: "rs:2+1",
             block_size: "64KiB",
             lease: "90s",
@@ -95,6 +98,9 @@ impl Settings {
         for (name, url) in &self.clouds {
             let timeout = self.cloud_timeout;
             write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"{url}\"\ntimeout = \"{timeout}\"\n").unwrap();
+            if let Some(price) = self.cloud_price {
+                writeln!(text, "price = {price}").unwrap();
+            }
             if let Some((_, file)) = self.credentials.iter().find(|(known, _)| known == name) {
                 writeln!(text, "credentials = {file:?}").unwrap();
             }

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use blocks::PackReads;
+use cloud::{Connection, Direction};
 use nfs4_server::{CallbackMetrics, Census, Latency, MetricsSnapshot};
 use upkeep::PacksSeen;
 
@@ -88,25 +89,79 @@ impl Text {
     }
 
     /// What clouds may charge for.
-    fn costs(&mut self, clouds: &[cloud::Connection]) {
+    fn costs(&mut self, node: &Node) {
+        let clouds = node.clouds.connections();
         self.family("cloud_charged_requests_total", "counter", "Requests to clouds by class of price.");
-        for cloud in clouds {
+        for cloud in &clouds {
             let counts = cloud.costs().counts();
-            for (class, count) in [
-                ("writing", counts.writing_requests),
-                ("reading", counts.reading_requests),
-                ("deleting", counts.deleting_requests),
-            ] {
+            for (class, count) in
+                [("put", counts.put), ("get", counts.get), ("list", counts.list), ("delete", counts.delete)]
+            {
                 let labels = [("cloud", &**cloud.name()), ("class", class)];
                 self.sample("cloud_charged_requests_total", &labels, count as f64);
             }
         }
         self.family("cloud_bytes_total", "counter", "Payload bytes to and from clouds.");
-        for cloud in clouds {
+        for cloud in &clouds {
             let counts = cloud.costs().counts();
             for (direction, bytes) in [("up", counts.uploaded_bytes), ("down", counts.downloaded_bytes)] {
                 let labels = [("cloud", &**cloud.name()), ("direction", direction)];
                 self.sample("cloud_bytes_total", &labels, bytes as f64);
+            }
+        }
+        let accounts = node.bill.statement().clouds;
+        let account = |cloud: &Connection| accounts.get(&**cloud.name());
+        self.family("cloud_stored_bytes", "gauge", "Bytes in clouds when they were measured last.");
+        for cloud in &clouds {
+            if let Some(stored) = account(cloud).and_then(|account| account.stored.as_ref()) {
+                self.sample("cloud_stored_bytes", &[("cloud", cloud.name())], stored.bytes as f64);
+            }
+        }
+        self.family(
+            "cloud_money_total",
+            "counter",
+            "What clouds cost since counting began, also before this start.",
+        );
+        for cloud in &clouds {
+            if let (Some(prices), Some(account)) = (cloud.prices(), account(cloud)) {
+                let charge = prices.charge(&account.counts, account.gb_months);
+                self.sample("cloud_money_total", &[("cloud", cloud.name())], charge.total);
+            }
+        }
+    }
+
+    /// What is expected of clouds.
+    fn forecasts(&mut self, clouds: &[Connection]) {
+        const CLASSES: [(&str, u64); 3] = [("64KiB", 64 << 10), ("1MiB", 1 << 20), ("larger", 4 << 20)];
+        let directions = [("read", Direction::Read), ("write", Direction::Write)];
+        self.family("cloud_expected_seconds", "gauge", "When a transfer of this size would be done.");
+        for cloud in clouds {
+            for (class, bytes) in CLASSES {
+                for (name, direction) in directions {
+                    let labels = [("cloud", &**cloud.name()), ("direction", name), ("size", class)];
+                    let forecast = cloud.health().forecast(direction, bytes);
+                    self.sample("cloud_expected_seconds", &labels, forecast.expected);
+                }
+            }
+        }
+        let sides = |cloud: &Connection| {
+            let health = cloud.health().snapshot();
+            [("read", health.read), ("write", health.write)]
+        };
+        self.family("cloud_bytes_per_second", "gauge", "Mean rate of one transfer of up to this size.");
+        for cloud in clouds {
+            for (direction, side) in sides(cloud) {
+                for ((class, _), rate) in CLASSES.iter().zip(side.bytes_per_second) {
+                    let labels = [("cloud", &**cloud.name()), ("direction", direction), ("size", *class)];
+                    rate.iter().for_each(|rate| self.sample("cloud_bytes_per_second", &labels, *rate));
+                }
+            }
+        }
+        self.family("cloud_pending_operations", "gauge", "Operations that run or wait for their turn.");
+        for cloud in clouds {
+            for (direction, side) in sides(cloud) {
+                let labels = [("cloud", &**cloud.name()), ("direction", direction)];
+                self.sample("cloud_pending_operations", &labels, f64::from(side.pending));
             }
         }
     }
@@ -239,7 +294,8 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
             }
         }
     }
-    text.costs(&node.clouds.connections());
+    text.costs(&node);
+    text.forecasts(&node.clouds.connections());
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.0)
 }
 
