@@ -38,7 +38,7 @@ impl Scene {
     fn new(arguments: &Clouds, folder: &Path, policy: &'static str) -> Result<Scene> {
         let clouds = arguments.emulators()?;
         let shape =
-            Shape { policy, block_size: "1MiB", memory: "64MiB", journal: "128MiB", upload_rate: None };
+            Shape { policy, block_size: "1MiB", memory: "192MiB", journal: "128MiB", upload_rate: None };
         let gateway = RunGateway::start(&arguments.setting.kurma, folder, &clouds, &shape)?;
         let runtime = Runtime::new()?;
         let piece = content(arguments.seed, 1 << 20);

@@ -65,7 +65,7 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
     let shape = Shape {
         policy: "rs:3+1",
         block_size: "256KiB",
-        memory: "16MiB",
+        memory: "32MiB",
         journal: "256MiB",
         upload_rate: None,
     };
@@ -125,7 +125,7 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
         [("all clients", &points[..])].into_iter().chain(marks.iter().map(|(n, p)| (*n, &p[..]))).collect();
     let plot = page.plot("outage.svg", "operations in each second", "operations", &lines)?;
     page.section("A cloud is killed and comes back", &format!(
-        "{CLIENTS} clients read and write (one of four operations) pieces of 256 KiB at random in files of {} MiB together, with 16 MiB of cache, over `rs:3+1`. The fastest cloud is killed in second {killed} (its connections are cut, new ones refused) and comes back in second {back}.\n\n| operations a second | mean | least of any second |\n|---|---:|---:|\n| before | {before:.0} | {:.0} |\n| without the cloud | {:.0} ({:.2}) | {:.0} ({:.2}) |\n| after it came back | {:.0} ({:.2}) | {:.0} ({:.2}) |\n\nIn brackets: of the mean before. Errors at the clients: {}. After it all, and after {repaired}, every fragment of every block is {}.\n\n{plot}",
+        "{CLIENTS} clients read and write (one of four operations) pieces of 256 KiB at random in files of {} MiB together, with 32 MiB of cache, over `rs:3+1`. The fastest cloud is killed in second {killed} (its connections are cut, new ones refused) and comes back in second {back}.\n\n| operations a second | mean | least of any second |\n|---|---:|---:|\n| before | {before:.0} | {:.0} |\n| without the cloud | {:.0} ({:.2}) | {:.0} ({:.2}) |\n| after it came back | {:.0} ({:.2}) | {:.0} ({:.2}) |\n\nIn brackets: of the mean before. Errors at the clients: {}. After it all, and after {repaired}, every fragment of every block is {}.\n\n{plot}",
         (CLIENTS * PIECES * PIECE as u64) >> 20,
         least(span(first, killed)),
         mean(span(killed, back)), mean(span(killed, back)) / before,
