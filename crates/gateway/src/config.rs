@@ -370,7 +370,7 @@ impl Default for UpkeepConfig {
         UpkeepConfig {
             gc_delay: Span::from_secs(600),
             in_flight: ByteSize::mib(64),
-            longest_packed: ByteSize::kib(256),
+            longest_packed: ByteSize::kib(0),
             pack_size: ByteSize::mib(4),
             migration_rate: ByteSize::mib(32),
             stop_wait: Span::from_secs(30),

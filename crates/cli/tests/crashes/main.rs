@@ -41,7 +41,12 @@ async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
     let rounds = std::env::var("KURMA_CRASHES").map_or(40, |rounds| rounds.parse().expect("a number"));
     let mut random = Random::from_environment("crashes");
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { journal: "64MiB", lease: "10s", ..Settings::in_folder(folder.path()) };
+    let settings = Settings {
+        journal: "64MiB",
+        lease: "10s",
+        longest_packed: "256KiB",
+        ..Settings::in_folder(folder.path())
+    };
     let mut run = Run::begin(folder.path(), &settings, &mut random).await;
     for (round, plan) in plans(rounds, &mut random).into_iter().enumerate() {
         println!("round {round}: {plan:?}");
