@@ -49,7 +49,6 @@ pub const POINTS: &[(&str, &str)] = &[
     ("migration.sent", "some files have another policy, the rest is still to be found"),
     ("migration.found", "all files have their policy, and are still being looked for by the books"),
     ("migration.offered", "blocks are chosen that are to be stored by another policy"),
-    ("migration.shared", "blocks share what others that held the same were moved to"),
     ("migration.before-finish", "nothing of some files is left to be moved, and nobody has noted that"),
     ("migration.finished", "some files are moved, and noted to be"),
     ("clients.before-record", "a client is confirmed in memory and not yet on disk"),

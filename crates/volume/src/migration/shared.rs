@@ -49,7 +49,7 @@ impl Inner {
             return Ok(0);
         }
         let first = BlockIndex(number * CHUNK_BLOCKS);
-        let shared: Result<usize, VolumeError> = upkeep_transaction!(self.node, |transaction| {
+        upkeep_transaction!(self.node, |transaction| {
             // As for every commit of blocks.
             transaction.get(&self.keys.cut(object)).await?;
             let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
@@ -82,9 +82,7 @@ impl Inner {
             self.put_discarded(transaction, object, &key, garbage).await?;
             book.finish(transaction).await?;
             Ok(shared)
-        });
-        environment::failpoint!("migration.shared");
-        shared
+        })
     }
 
     /// Forgets what the versions of a row of garbage were moved to: nobody shares them any more.
