@@ -107,8 +107,10 @@ pub fn pass(name: &str) {
     }
 }
 
+type Watcher = Box<dyn FnMut(&str)>;
+
 thread_local! {
-    static WATCHER: RefCell<Option<Box<dyn FnMut(&str)>>> = const { RefCell::new(None) };
+    static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
 }
 
 /// Has `watcher` told of every point that this thread passes, before anything else happens there: for tests whose whole world

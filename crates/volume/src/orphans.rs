@@ -76,6 +76,8 @@ impl Inner {
     pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
         let (mut at, mut rows) = (0, ROWS);
         while at < orphans.len() {
+            // Counted only when it is durable; who checks the count waits for that.
+            let _counting = self.counting.read().await;
             let (finished, freed) = match self.take_some_apart(&orphans[at..], named, rows).await {
                 // Maps without two neighbours alike, and the books of what they share.
                 Err(VolumeError::Meta(MetaError::TooLarge { .. })) if rows > FEWEST_ROWS => {

@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub usage: Usage,
     /// A read has put something into the repair queue.
     pub repair_queued: Notify,
+    /// Held for reading while something is committed that changes the usage only later.
+    pub counting: tokio::sync::RwLock<()>,
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
     pub migration: Migration,

@@ -504,6 +504,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         references,
         usage: Usage::default(),
         repair_queued: Notify::new(),
+        counting: Default::default(),
         packs: Default::default(),
         migration: Default::default(),
         pack_reads: Default::default(),

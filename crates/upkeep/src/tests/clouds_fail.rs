@@ -171,7 +171,7 @@ async fn a_cloud_that_dies_under_a_mixed_load_costs_no_read_and_is_whole_again_a
         world.clouds[0].set(Side::Writes, writes);
         for round in 0..10 {
             for (number, seed) in seeds.iter_mut().enumerate() {
-                if (number as u64 + round) % 3 == 0 {
+                if (number as u64 + round).is_multiple_of(3) {
                     *seed = 1 + 100 * phase + round;
                     world.volume.write(object(number as u128), 0, content(*seed, 1));
                 }

@@ -368,8 +368,8 @@ async fn a_pack_of_which_most_is_garbage_is_cleaned_without_a_new_seal() {
         assert_eq!(node.stored(), [1, 1, 1, 0]);
         node.check_clouds_at_rest().await;
         let node = node.crash().await;
-        for number in 300..400 {
-            assert_eq!(from_clouds(&node, files[number]).await, eight_kib(number), "{scheme}");
+        for (number, file) in files.iter().enumerate().skip(300) {
+            assert_eq!(from_clouds(&node, *file).await, eight_kib(number), "{scheme}");
         }
         assert_eq!(node.upkeep.cleaner.once().await.unwrap(), upkeep::CleanReport::default());
     }
