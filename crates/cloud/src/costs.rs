@@ -62,6 +62,8 @@ impl Class {
             "GET" if query.split('&').any(lists) => Class::List,
             "GET" | "HEAD" => Class::Get,
             "DELETE" => Class::Delete,
+            // Many at once in S3, which are no dearer than one.
+            "POST" if query.split('&').any(|pair| pair.trim_end_matches('=') == "delete") => Class::Delete,
             _ => Class::Put,
         }
     }

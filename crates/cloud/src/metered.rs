@@ -122,6 +122,8 @@ mod tests {
             ("GET", "list-type=2&prefix=a", Class::List),
             ("GET", "restype=container&comp=list", Class::List),
             ("DELETE", "", Class::Delete),
+            ("POST", "delete", Class::Delete),
+            ("POST", "delete=", Class::Delete),
         ] {
             assert_eq!(Class::of_request(method, query), class, "{method} {query}");
         }
