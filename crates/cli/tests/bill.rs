@@ -5,11 +5,9 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
-use support::{Client, Gateway, Mood, Random, S3StandIn, Settings, free_port, parallel};
+use support::{Client, Gateway, Mood, Random, S3Server, S3StandIn, Settings};
 
 /// Requests by class, in the order of [`CLASSES`].
 type Requests = [u64; 4];
@@ -26,52 +24,22 @@ fn class_of(method: &str, target: &str) -> usize {
     }
 }
 
-/// A real S3 server (`tests/servers/s3`), which keeps a log.
-struct Server {
-    script: PathBuf,
-    folder: PathBuf,
-    port: u16,
-}
-
-impl Server {
-    fn start(folder: &Path) -> Server {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/servers/s3");
-        let port = free_port().port();
-        let status = Command::new(&script).args(["start", &port.to_string()]).arg(folder).status().unwrap();
-        assert!(status.success(), "the S3 server did not start");
-        Server { script, folder: folder.to_owned(), port }
-    }
-
-    fn cloud(&self, bucket: &str) -> String {
-        let url = format!("http://127.0.0.1:{}/{bucket}", self.port);
-        parallel(|| ureq::put(url).send_empty()).unwrap();
-        format!("s3://{bucket}/kurma?endpoint=http%3A%2F%2F127.0.0.1%3A{}&region=us-east-1", self.port)
-    }
-
-    /// What its log says of a bucket. Making the bucket is not the gateway's doing.
-    fn requests(&self, bucket: &str) -> Requests {
-        let log = std::fs::read_to_string(self.folder.join("s3.log")).unwrap();
-        let mut requests = Requests::default();
-        for line in log.lines() {
-            // 127.0.0.1 - - [22/Nov/2026 14:30:04] "PUT /alpha/kurma/name HTTP/1.1" 200 -
-            let Some(request) = line.split('"').nth(1) else { continue };
-            let mut words = request.split(' ');
-            let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-            // Requests that were refused are written in colour.
-            let method = method.rsplit(|c: char| !c.is_ascii_uppercase()).next().unwrap_or_default();
-            let is_here = target.strip_prefix(&format!("/{bucket}"));
-            if is_here.is_some_and(|rest| rest.starts_with(['/', '?'])) {
-                requests[class_of(method, target)] += 1;
-            }
+/// What the log of a server says of a bucket.
+fn requests(server: &S3Server, bucket: &str) -> Requests {
+    let mut requests = Requests::default();
+    for line in server.log().lines() {
+        // 127.0.0.1 - - [22/Nov/2026 14:30:04] "PUT /alpha/some/prefix/name HTTP/1.1" 200 -
+        let Some(request) = line.split('"').nth(1) else { continue };
+        let mut words = request.split(' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        // Requests that were refused are written in colour.
+        let method = method.rsplit(|c: char| !c.is_ascii_uppercase()).next().unwrap_or_default();
+        let is_here = target.strip_prefix(&format!("/{bucket}"));
+        if is_here.is_some_and(|rest| rest.starts_with(['/', '?'])) {
+            requests[class_of(method, target)] += 1;
         }
-        requests
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new(&self.script).arg("stop").arg(&self.folder).status(); // it may have ended by itself
-    }
+    requests
 }
 
 /// The line of a cloud.
@@ -111,17 +79,18 @@ const PRICE: &str = "{ put = 5e-6, get = 4e-7, list = 5e-6, egress_gb = 0.09, st
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_bill_is_what_three_buckets_of_a_real_server_were_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&folder.path().join("server"));
+    let server = S3Server::start(&folder.path().join("server"));
     let buckets = [("a", "alpha"), ("b", "beta"), ("c", "gamma")];
     let mut settings = Settings { cloud_price: Some(PRICE), ..Settings::in_folder(folder.path()) };
     for (name, bucket) in buckets {
+        server.make_bucket(bucket);
         settings = settings.with_cloud(name, server.cloud(bucket));
     }
     // Making the buckets was ours.
-    let ours = buckets.map(|(_, bucket)| server.requests(bucket));
+    let ours = buckets.map(|(_, bucket)| requests(&server, bucket));
     let seen = || {
         let mine = |(at, (name, bucket)): (usize, &(&'static str, &str))| {
-            let all = server.requests(bucket);
+            let all = requests(&server, bucket);
             (*name, std::array::from_fn(|class| all[class] - ours[at][class]))
         };
         buckets.iter().enumerate().map(mine).collect::<BTreeMap<_, Requests>>()

@@ -6,6 +6,7 @@ mod client;
 mod fragments;
 mod gateway;
 mod random;
+mod s3_server;
 mod s3_stand_in;
 mod settings;
 
@@ -13,5 +14,6 @@ pub use client::{Client, Entry, difference, split};
 pub use fragments::{FragmentPlace, incidents, named_fragments, place_in_dir};
 pub use gateway::{Gateway, KURMA, files_below, fragments_below, free_port, parallel};
 pub use random::Random;
+pub use s3_server::S3Server;
 pub use s3_stand_in::{Mood, S3StandIn};
 pub use settings::{DISPERSALS, Settings};
