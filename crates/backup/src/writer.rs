@@ -98,7 +98,7 @@ pub struct Writer {
     stands: BTreeMap<String, Stand>,
     /// All backups are later than this.
     floor: Timestamp,
-    /// No cloud took an increment: the next one cannot go on from it, wherever it may.
+    /// No cloud took an increment, or somebody wants a base: the next one does not go on from what there is.
     stuck: bool,
 }
 
@@ -170,6 +170,11 @@ impl Writer {
     /// What is kept.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The next backup is a base, whatever has changed.
+    pub fn begin_anew(&mut self) {
+        self.stuck = true;
     }
 
     /// Whether the next backup has to be a base.

@@ -6,6 +6,7 @@ mod clients;
 mod cloud;
 mod config;
 mod inspect;
+mod key;
 mod meta;
 mod mount;
 mod restore;
@@ -77,9 +78,9 @@ enum Command {
     #[command(subcommand, after_help = "Example: kurma backup list")]
     Backup(backup::BackupCommand),
     Restore(restore::Restore),
-    /// The keys
+    /// Show, renew, keep and destroy the keys
     #[command(subcommand, after_help = "Example: kurma key show")]
-    Key(inspect::KeyCommand),
+    Key(key::KeyCommand),
     Mount(mount::Mount),
     Ls(files::Ls),
     Find(files::Find),

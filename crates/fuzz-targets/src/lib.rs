@@ -23,6 +23,7 @@
 
 mod backups;
 mod cache_image;
+mod custody;
 mod image_disk;
 mod journal_image;
 mod listing;
@@ -119,6 +120,20 @@ pub const TARGETS: &[Target] = &[
         name: "key_file",
         run: sealed::key_file,
         seeds: sealed::key_file_seeds,
+        max_len: 1024,
+        cases: 10000,
+    },
+    Target {
+        name: "key_words",
+        run: custody::kept_key,
+        seeds: custody::kept_key_seeds,
+        max_len: 4096,
+        cases: 3000,
+    },
+    Target {
+        name: "statement",
+        run: custody::statement,
+        seeds: custody::statement_seeds,
         max_len: 1024,
         cases: 10000,
     },

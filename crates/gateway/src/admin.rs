@@ -19,7 +19,9 @@
 //! | `GET /v1/backups` | the same without making one, and what each cloud has: `{status, clouds}` |
 //! | `POST /v1/meta/check` | findings |
 //! | `GET /v1/meta/dump` | all metadata, sealed: docs/formats.md |
-//! | `GET /v1/key` | identity of the key file |
+//! | `GET /v1/key` | identity of the key file, epochs of the volumes' keys |
+//! | `POST /v1/keys/rotate` `{volume, wait}` | a new epoch for the keys of a volume, or of all: `{volumes}` |
+//! | `POST /v1/keys/shred` `{what, recovery, sharing}` | destroys the keys of a file, a tree or a volume: `{statement}` |
 //! | `GET /v1/clients?after=ID&limit=N` | NFS clients by id, 1,024 at the most: `{clients, next, total}` |
 //! | `GET /v1/clients/ID?after=STATEID&limit=N` | one client, and what it holds: `{held, next, ...}` |
 //! | `POST /v1/clients/ID/evict` | forgets the client with everything it holds; what that was |
@@ -36,6 +38,7 @@ mod cached;
 mod clients;
 mod clouds;
 mod door;
+mod keys;
 mod metadata;
 mod metrics;
 mod progress;
@@ -118,7 +121,9 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/backups", get(backups::list))
         .route("/v1/meta/check", post(state::check))
         .route("/v1/meta/dump", get(metadata::dump))
-        .route("/v1/key", get(state::key))
+        .route("/v1/key", get(keys::show))
+        .route("/v1/keys/rotate", post(keys::rotate))
+        .route("/v1/keys/shred", post(keys::shred))
         .route("/v1/clients", get(clients::list))
         .route("/v1/clients/{id}", get(clients::show))
         .route("/v1/clients/{id}/evict", post(clients::evict))

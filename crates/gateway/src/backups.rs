@@ -294,6 +294,13 @@ impl Node {
         Ok(complete.then_some(now))
     }
 
+    /// The next backup has all rows, so that those before it are not needed any more.
+    pub async fn rebase_backups(&self) {
+        if let Some(writer) = &mut self.backups.making.lock().await.writer {
+            writer.begin_anew();
+        }
+    }
+
     /// Looks whether clouds still have what they were given of the newest backup, and gives them again what they lack. How many
     /// clouds lacked something.
     pub async fn verify_backup(&self) -> usize {

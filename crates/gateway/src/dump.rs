@@ -12,6 +12,7 @@ use seal::{NodeKey, SegmentKey};
 use std::sync::Arc;
 
 use crate::data_folder::DataFolder;
+use crate::keys::keys_in_force;
 use crate::node::journal_config;
 use crate::node_rows::{is_passing, set_loading};
 use crate::{Config, StartError, clean_stop, owner};
@@ -297,7 +298,7 @@ async fn check(
     let blocks = blocks::BlockStore::new(environment, [], incidents, blocks::Limits::default());
     let volumes = volume::Volumes::open(volume::VolumesOptions {
         environment: environment.clone(),
-        keys: Arc::new(key.gateway_keys()),
+        keys: Arc::new(keys_in_force(key, store).await?),
         store: Arc::new(store.clone()),
         cache,
         blocks: Arc::new(blocks),

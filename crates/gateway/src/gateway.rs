@@ -85,6 +85,7 @@ impl Gateway {
         };
         let watch_task = tokio::spawn(node.clouds.clone().watch(stop.clone()));
         let pin_task = tokio::spawn(node.clone().keep_pinned(stop.clone()));
+        let keys_task = tokio::spawn(node.clone().keep_keys(stop.clone()));
         let backup_task = tokio::spawn(node.clone().keep_backups(stop.clone()));
         node.resume_drains();
         tracing::info!(%nfs, %admin, volumes = ?node.volume_names(), "serving");
@@ -97,8 +98,16 @@ impl Gateway {
                 }
             }
         });
-        let mut tasks =
-            vec![nfs_task, admin_task, bury_task, watch_task, pin_task, backup_task, security_task];
+        let mut tasks = vec![
+            nfs_task,
+            admin_task,
+            bury_task,
+            watch_task,
+            pin_task,
+            keys_task,
+            backup_task,
+            security_task,
+        ];
         if let Some((tcp, udp)) = portmapper_sockets {
             let at = address(&tcp)?;
             tracing::info!(%at, "the portmapper answers");

@@ -20,6 +20,7 @@ mod drain;
 mod dump;
 mod error;
 mod gateway;
+mod keys;
 mod name_service;
 mod nfs_security;
 mod node;
@@ -31,6 +32,7 @@ mod pins;
 mod recovery_file;
 mod reload;
 mod restore;
+mod shred;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code
 mod test_node;
@@ -40,6 +42,7 @@ pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder}
 pub use dump::{LoadReport, load_dump};
 pub use error::StartError;
 pub use gateway::{Gateway, Left};
-pub use recovery_file::export_recovery;
+pub use recovery_file::{KeyForm, export_recovery, import_recovery};
 pub use reload::{Pending, Reloaded};
 pub use restore::{CloudState, LostData, RestoreOptions, Restored, restore};
+pub use shred::{Statement, StatementError, verify_statement};

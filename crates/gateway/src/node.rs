@@ -26,6 +26,7 @@ use crate::config::{NfsConfig, OwnerNames, VolumeConfig};
 use crate::config_file::ConfigFile;
 use crate::data_folder::DataFolder;
 use crate::drain::Drains;
+use crate::keys::keys_in_force;
 use crate::name_service::SystemNames;
 use crate::nfs_security::NfsSecurity;
 use crate::node_rows::{self, StoredClients};
@@ -52,7 +53,10 @@ pub(crate) struct Node {
     offering: Mutex<()>,
     pub environment: Environment,
     pub folder: DataFolder,
-    pub key: KeyFile,
+    /// The key file, as it is on the disk.
+    pub(crate) key: Mutex<KeyFile>,
+    /// Held by whoever shreds.
+    pub shredding: tokio::sync::Mutex<()>,
     pub journal: Journal,
     pub store: LocalStore,
     pub cache: Cache,
@@ -149,7 +153,7 @@ impl Node {
         let blocks = Arc::new(BlockStore::new(&environment, clouds.numbered(), sink, limits));
         let volumes = Volumes::open(VolumesOptions {
             environment: environment.clone(),
-            keys: Arc::new(key.gateway_keys()),
+            keys: Arc::new(keys_in_force(&key, &*shared_store).await?),
             store: shared_store.clone(),
             cache: cache.clone(),
             blocks: blocks.clone(),
@@ -194,7 +198,8 @@ impl Node {
             config,
             environment,
             folder,
-            key,
+            key: Mutex::new(key),
+            shredding: tokio::sync::Mutex::default(),
             journal,
             store,
             cache,
@@ -226,6 +231,11 @@ impl Node {
         Ok(node)
     }
 
+    /// The key file, as it is on the disk.
+    pub fn key_file(&self) -> KeyFile {
+        self.key.lock().clone()
+    }
+
     /// The policy that a configuration describes.
     pub fn policy(&self, wanted: &VolumeConfig) -> Result<Policy, String> {
         let scheme: disperse::Scheme = wanted.policy.parse().map_err(|cause| format!("{cause}"))?;
@@ -255,14 +265,23 @@ impl Node {
 
     /// Deletes an empty volume.
     pub async fn delete_volume(&self, name: &str) -> Result<(), VolumeError> {
-        self.volumes.delete(name, false).await?;
+        self.take_volume_away(name, false).await
+    }
+
+    /// Deletes a volume with all that is in it.
+    pub async fn delete_volume_with_files(&self, name: &str) -> Result<(), VolumeError> {
+        self.take_volume_away(name, true).await
+    }
+
+    async fn take_volume_away(&self, name: &str, force: bool) -> Result<(), VolumeError> {
+        self.volumes.delete(name, force).await?;
         let gone: Vec<_> = self.served().into_iter().filter(|served| served.volume.name() == name).collect();
         self.served.write().retain(|_, served| served.volume.name() != name);
         if let Err(error) = self.offer() {
             tracing::error!(%error, "the exports still name a deleted volume");
         }
         for served in gone {
-            // It is empty: what is dirty belongs to removed files, and is dropped with them.
+            // What is dirty belongs to files that go with the volume, and is dropped with them.
             if let Err(error) = served.upkeep.stop(Duration::from_secs(1)).await {
                 tracing::warn!(%error, "stopping the upkeep of a deleted volume");
             }

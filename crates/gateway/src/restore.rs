@@ -38,8 +38,8 @@ const REPORT: &str = "restore-report.json";
 pub struct RestoreOptions {
     /// The new data folder; empty or not there.
     pub to: PathBuf,
-    /// The recovery file, or a key file.
-    pub keys: PathBuf,
+    /// The recovery file, a key file, or what else a key is kept in: words, or shares.
+    pub keys: Vec<PathBuf>,
     /// Clouds by name and URL, beside those of the recovery file and the backup; goes before them.
     pub clouds: Vec<(String, String)>,
     /// Only this branch.

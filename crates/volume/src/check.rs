@@ -176,7 +176,7 @@ impl Check<'_> {
                 current.key = true;
                 let opened = KeyRow::decode(row)
                     .map_err(self.inner.damaged("the key of object", object))
-                    .and_then(|key| self.inner.open_key(object, &key));
+                    .and_then(|key| self.inner.open_names(object, &key));
                 if let Err(error) = opened {
                     self.find(object, error.to_string());
                 }
@@ -429,7 +429,7 @@ impl Check<'_> {
                     self.find(None, "a row of shared blocks is damaged");
                     continue;
                 };
-                if let Err(error) = self.inner.open_key(object, &row.key) {
+                if let Err(error) = self.inner.open_names(object, &row.key) {
                     self.find(object, format!("shared blocks: {error}"));
                 }
                 if row.shares.is_empty() || self.inner.policy(row.policy).is_err() {

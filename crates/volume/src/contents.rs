@@ -48,7 +48,7 @@ impl Volume {
             return Ok(None);
         };
         let Origin { object, block, version } = held.sealed.origin;
-        let (volume, creator, epoch) = (inner.id, held.sealed.creator, file.key.epoch);
+        let (volume, creator, epoch) = (inner.id, held.sealed.creator, inner.epochs.of(held.sealed.seal));
         let identity = BlockIdentity { volume, object, block, version, creator, epoch };
         Ok(Some((identity, held.sealed.seal)))
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use blocks::SealId;
 use bytes::Bytes;
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
 use meta::{KeyBuilder, KeyReader};
@@ -27,6 +28,8 @@ const DIRECTORY_POLICY: u8 = 0x0F;
 const PACKED: u8 = 0x12;
 const OBJECT: u8 = 0x10;
 const PACK_NOTE: u8 = 0x11;
+const SEALING: u8 = 0x18;
+const KEPT_CONTENT: u8 = 0x19;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -137,6 +140,32 @@ impl Keys {
         Some((AccessorSetId(number(5)?), KeyEpoch(number(9)?), GatewayId(gateway)))
     }
 
+    /// The epoch of a seal id, unless it is the first.
+    pub fn sealing(self, seal: SealId) -> Bytes {
+        self.table(SEALING).fixed(&seal.0.to_be_bytes()).build()
+    }
+
+    pub fn sealings(self) -> KeyRange {
+        self.table(SEALING).prefix_range()
+    }
+
+    pub fn sealing_of(key: &[u8]) -> Option<SealId> {
+        Some(SealId(u64::from_be_bytes(key.get(5..)?.try_into().ok()?)))
+    }
+
+    /// The content key of an epoch whose epoch key is gone.
+    pub fn kept_content(self, accessors: AccessorSetId, epoch: KeyEpoch) -> Bytes {
+        self.table(KEPT_CONTENT).fixed(&accessors.0.to_be_bytes()).fixed(&epoch.0.to_be_bytes()).build()
+    }
+
+    pub fn kept_contents(self) -> KeyRange {
+        self.table(KEPT_CONTENT).prefix_range()
+    }
+
+    pub fn kept_content_of(key: &[u8]) -> Option<KeyEpoch> {
+        Some(KeyEpoch(u32::from_be_bytes(key.get(9..)?.try_into().ok()?)))
+    }
+
     pub fn usage(self) -> Bytes {
         self.table(USAGE).build()
     }
@@ -195,6 +224,15 @@ impl Keys {
     /// The shares of the chunk that holds `block`.
     pub fn shares(self, object: ObjectId, block: BlockIndex) -> Bytes {
         self.table(SHARES).fixed(&object.to_bytes()).number(block.0 / CHUNK_BLOCKS).build()
+    }
+
+    pub fn shares_of_object(self, object: ObjectId) -> KeyRange {
+        self.table(SHARES).fixed(&object.to_bytes()).prefix_range()
+    }
+
+    /// The object of a row of shares, if it is one.
+    pub fn shares_row(key: &[u8]) -> Option<ObjectId> {
+        (key.first() == Some(&SHARES)).then(|| Keys::shares_of(key)).flatten().map(|(object, _)| object)
     }
 
     /// The shares of all files.
@@ -352,11 +390,29 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 15] {
+    pub fn everything(self) -> [KeyRange; 17] {
         let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE];
         let [a, b, c, d, e, f, g, h] = of_blocks;
-        [OBJECT, ORPHAN, a, b, c, d, e, f, g, h, DIRECTORY_POLICY, USAGE, EPOCH, POLICY, VOLUME]
-            .map(|t| self.table(t).prefix_range())
+        [
+            OBJECT,
+            ORPHAN,
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+            DIRECTORY_POLICY,
+            USAGE,
+            SEALING,
+            KEPT_CONTENT,
+            EPOCH,
+            POLICY,
+            VOLUME,
+        ]
+        .map(|t| self.table(t).prefix_range())
     }
 
     /// What the row with a key of [`Keys::objects`] is.
@@ -418,6 +474,9 @@ mod tests {
         let epoch = (AccessorSetId(1), KeyEpoch(2), GatewayId(3));
         assert_eq!(Keys::epoch_of(&keys.epoch(epoch.0, epoch.1, epoch.2)), Some(epoch));
         assert_eq!(slot_of_volume(&keys.volume()), Some(7));
+        assert_eq!(Keys::sealing_of(&keys.sealing(SealId(9))), Some(SealId(9)));
+        let kept = keys.kept_content(AccessorSetId(1), KeyEpoch(2));
+        assert_eq!(Keys::kept_content_of(&kept), Some(KeyEpoch(2)));
     }
 
     #[test]

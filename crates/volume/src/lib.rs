@@ -71,7 +71,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `01` store | | schema (5), gateway |
+//! | `01` store | | schema (6), gateway |
 //! | `02` object counter | | 16 bytes, no format: the next object number that is not reserved (`K10`) |
 //! | `03` volume | slot | id 16, name, root object 18, tier 1 (0 memory, 1 local, 3 cloud), policy of new files, accessor set, key epoch, created, deleted 1 |
 //! | `04` slot counter | | 4 bytes, no format: the next slot |
@@ -87,9 +87,11 @@
 //! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
 //! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
 //! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`): where a version lies that has no fragments of its own |
+//! | `18` sealing | slot, seal id 8 | 4 bytes, no format: the key epoch of what was sealed under this id, if it is not 1 |
+//! | `19` kept content key | slot, accessor set 4, epoch 4 | no format: epoch 4 of the key that it is wrapped under, wrapped content key 73 (crate `seal`): of an epoch whose own key is destroyed |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
-//! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
+//! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`): of the epoch that it is wrapped in, which changes with a rotation (`K17`) |
 //! | | `03` target | of a symbolic link |
 //! | | `04` cut | never stored |
 //! | | `10` name | of an entry: object 18, cookie |
@@ -120,6 +122,7 @@ mod byte_ranges;
 mod check;
 mod contents;
 mod directories;
+mod epochs;
 mod error;
 mod garbage;
 mod keys;
@@ -129,9 +132,11 @@ mod node;
 mod orphans;
 mod packs;
 mod references;
+mod rekey;
 mod repair;
 mod row;
 mod shares;
+mod shred;
 mod stored_blocks;
 mod stored_end;
 #[cfg(test)]
@@ -149,7 +154,9 @@ pub use check::Finding;
 pub use error::VolumeError;
 pub use keys::is_attempt;
 pub use loaded::after_load;
+pub use rekey::KeyProgress;
 pub use row::{BadRow, Policy, Tier};
+pub use shred::Shredding;
 pub use stored_end::StoredEnd;
 pub use volume::Volume;
 pub use volumes::{NewVolume, Volumes, VolumesOptions};

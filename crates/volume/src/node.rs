@@ -8,7 +8,7 @@ use cache::Cache;
 use environment::Environment;
 use ids::{GatewayId, ObjectId, ObjectNumber, Timestamp};
 use meta::{MetaError, MetaStore, Priority};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use seal::GatewayKeyPair;
 
 use crate::VolumeError;
@@ -56,7 +56,8 @@ type MayDelete = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 /// What all volumes of a node share.
 pub(crate) struct Node {
     pub gateway: GatewayId,
-    pub keys: Arc<GatewayKeyPair>,
+    /// The keys of this gateway; while they are replaced, both.
+    pub keys: RwLock<Arc<GatewayKeyPair>>,
     pub store: Arc<dyn MetaStore>,
     pub cache: Cache,
     pub environment: Environment,

@@ -313,9 +313,9 @@ impl Inner {
         Origin { object, block, version }: Origin,
         &Share { creator, seal, .. }: &Share,
     ) -> Result<BlockVersion, VolumeError> {
-        let identity =
-            BlockIdentity { volume: self.id, object, block, version, creator, epoch: row.key.epoch };
-        let key = self.open_key(object, &row.key)?;
+        let epoch = self.epochs.of(seal);
+        let identity = BlockIdentity { volume: self.id, object, block, version, creator, epoch };
+        let key = self.open_key(object, &row.key, epoch)?;
         let placement = self.policy(row.policy)?.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal, packed: None })
     }

@@ -67,7 +67,11 @@ impl Volume {
                     if inner.packed_row(&mut *transaction, origin).await?.is_some() {
                         continue;
                     }
-                    found.push(inner.block_version(object, block, entry, &file)?);
+                    match inner.block_version(object, block, entry, &file) {
+                        // Nothing of it can be proved or moved any more; it goes when it is closed.
+                        Err(VolumeError::Shredded { .. }) => continue,
+                        version => found.push(version?),
+                    }
                     if found.len() >= limit {
                         return Ok(found);
                     }
@@ -113,7 +117,10 @@ impl Volume {
                     if inner.packed_row(&mut *transaction, origin).await?.is_some() {
                         continue;
                     }
-                    found.push(inner.version_of_share(&row, origin, share)?);
+                    match inner.version_of_share(&row, origin, share) {
+                        Err(VolumeError::Shredded { .. }) => continue,
+                        version => found.push(version?),
+                    }
                     if found.len() >= limit {
                         return Ok(found);
                     }

@@ -9,6 +9,7 @@ mod conformance;
 mod crash;
 mod directories;
 mod files;
+mod keys;
 mod large_clones;
 mod model;
 mod node;

@@ -1,5 +1,6 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,17 +11,19 @@ use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode, OpenRefer
 use ids::{BlockIndex, GatewayId, ObjectId, Version, VolumeId};
 use meta::{Committed, MetaError, Priority};
 use parking_lot::RwLock;
-use seal::{AccessorSetId, BlockIdentity, EpochKey, KeyEpoch, unwrap_file_key};
+use seal::BlockIdentity;
 use tokio::sync::Notify;
 use upkeep::BlockVersion;
 
 use crate::VolumeError;
 use crate::directories::read_directories;
+use crate::epochs::Epochs;
 use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::node::{Node, RETRIES, upkeep_transaction};
 use crate::packs::PackFile;
 use crate::references::References;
+use crate::rekey::Rekeying;
 use crate::row::{
     BlockEntry, Chunk, ChunkView, Inode, KeyRow, Origin, Policy, Special, Tier, VolumeRecord, decode_policy,
 };
@@ -45,13 +48,16 @@ pub(crate) struct Inner {
     pub policies: RwLock<BTreeMap<u32, Arc<Policy>>>,
     /// Directories with a policy of their own.
     pub directories: RwLock<Arc<BTreeMap<ObjectId, u32>>>,
-    pub epochs: HashMap<(AccessorSetId, KeyEpoch), EpochKey>,
+    pub epochs: Epochs,
     pub references: Arc<References>,
     pub usage: Usage,
     /// A read has put something into the repair queue.
     pub repair_queued: Notify,
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
+    pub rekeying: Rekeying,
+    /// Whether what was sealed in earlier epochs is to stay readable when their keys go.
+    pub keeps_contents: AtomicBool,
 }
 
 impl Volume {
@@ -175,20 +181,6 @@ impl Inner {
         found.ok_or_else(|| VolumeError::Missing { what: format!("policy {id} of volume {}", self.id) })
     }
 
-    pub fn open_key(&self, object: ObjectId, row: &KeyRow) -> Result<seal::FileKey, VolumeError> {
-        let missing = || VolumeError::Missing {
-            what: format!(
-                "the key of epoch {} of accessor set {} of volume {}",
-                row.epoch, row.accessors.0, self.id
-            ),
-        };
-        let epoch = self.epochs.get(&(row.accessors, row.epoch)).ok_or_else(missing)?;
-        unwrap_file_key(epoch, object, &row.wrapped).map_err(|cause| VolumeError::Key {
-            what: format!("key of object {object} of volume {}", self.id),
-            cause,
-        })
-    }
-
     /// `None` when there is no such file.
     pub async fn file_rows(
         &self,
@@ -306,9 +298,9 @@ impl Inner {
             block,
             version: entry.version,
             creator: entry.creator,
-            epoch: file.key.epoch,
+            epoch: self.epochs.of(entry.seal),
         };
-        let key = self.open_key(object, &file.key)?;
+        let key = self.open_key(object, &file.key, identity.epoch)?;
         let placement = file.policy.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal: entry.seal, packed: None })
     }

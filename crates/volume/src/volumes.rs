@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,23 +11,23 @@ use file_system::{Attributes, Device, FileId, FileKind, attribute_rules};
 use ids::{ObjectId, VolumeId};
 use meta::{MetaStore, Scan};
 use parking_lot::{Mutex, RwLock};
-use seal::{
-    AccessorSetId, EpochIdentity, EpochKey, GatewayKeyPair, KeyEpoch, open_epoch_key, wrap_epoch_key,
-};
+use seal::{AccessorSetId, EpochIdentity, EpochKey, GatewayKeyPair, KeyEpoch, wrap_epoch_key};
 use tokio::sync::Notify;
 
 use crate::VolumeError;
 use crate::directories::{MAX_DIRECTORIES, encode_directory_policy, read_directories};
+use crate::epochs::Epochs;
 use crate::keys::{self, Keys};
 use crate::node::{Node, ObjectIds, upkeep_transaction};
 use crate::orphans::orphan_was_held;
 use crate::references::References;
+use crate::rekey::Rekeying;
 use crate::row::{BadRow, Inode, Policy, Special, StoreHeader, Tier, VolumeRecord, encode_policy};
 use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
-const SCHEMA: u32 = 5;
+const SCHEMA: u32 = 6;
 /// The oldest one that is understood. Its stores have no shared blocks, those of the next one no attempts to store blocks,
 /// and both are of today's from now on: their makers would take what is shared for garbage, and leave attempts alone.
 const OLDEST: u32 = 2;
@@ -83,7 +84,7 @@ pub struct Volumes {
     /// Deleted volumes whose blocks are still on their way out of the clouds.
     doomed: Mutex<Vec<Volume>>,
     /// Makes changes of the registry wait for each other.
-    changing: tokio::sync::Mutex<()>,
+    pub(crate) changing: tokio::sync::Mutex<()>,
 }
 
 impl Volumes {
@@ -95,7 +96,7 @@ impl Volumes {
         let seal = SealId::random(&*environment.entropy);
         let node = Node {
             gateway: keys.public().gateway,
-            keys,
+            keys: RwLock::new(keys),
             store,
             cache,
             environment,
@@ -138,6 +139,15 @@ impl Volumes {
         debug_assert!(set.is_ok(), "somebody else holds it already");
     }
 
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Also those that are being deleted.
+    pub(crate) fn all(&self) -> Vec<Volume> {
+        self.list().into_iter().chain(self.doomed()).collect()
+    }
+
     /// All volumes, by name.
     pub fn list(&self) -> Vec<Volume> {
         self.open.read().values().cloned().collect()
@@ -177,7 +187,7 @@ impl Volumes {
         let identity = EpochIdentity { volume: record.id, accessors: record.accessors, epoch: record.epoch };
         let entropy = &*node.environment.entropy;
         let epoch_key = EpochKey::generate(identity, entropy);
-        let wrapped = wrap_epoch_key(&epoch_key, node.keys.public(), entropy);
+        let wrapped = wrap_epoch_key(&epoch_key, node.keys.read().public(), entropy);
         let wrapped =
             wrapped.map_err(|cause| VolumeError::Key { what: "gateway's public key".into(), cause })?;
         let root = root_inode(&record, &new);
@@ -468,21 +478,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
             what: format!("policy {} of volume {}", record.policy, record.id),
         });
     }
-    let (start, end) = keys.epochs();
-    let mut epochs = HashMap::new();
-    for (key, row) in
-        transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?
-    {
-        let Some((accessors, epoch, gateway)) = Keys::epoch_of(&key) else { continue };
-        if gateway == node.gateway {
-            let identity = EpochIdentity { volume: record.id, accessors, epoch };
-            let opened = open_epoch_key(&node.keys, identity, &row).map_err(|cause| VolumeError::Key {
-                what: format!("epoch key {epoch} of volume {:?}", record.name),
-                cause,
-            })?;
-            epochs.insert((accessors, epoch), opened);
-        }
-    }
+    let epochs = Epochs::load(node, keys, &record, &mut *transaction).await?;
     let usage = transaction.get(&keys.usage()).await?;
     let references = Arc::new(References::default());
     let (start, end) = keys.orphans();
@@ -505,6 +501,8 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         usage: Usage::default(),
         repair_queued: Notify::new(),
         packs: Default::default(),
+        rekeying: Rekeying::default(),
+        keeps_contents: AtomicBool::new(true),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;
@@ -512,6 +510,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         Some((amount, true)) => amount,
         _ => inner.count().await?,
     });
+    inner.note_sealing().await?;
     inner.abandon_attempts().await?;
     inner.settle_packs().await?;
     let volume = Volume { inner: Arc::new(inner) };

@@ -17,10 +17,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use environment::failpoint::POINTS;
 use futures::future::join_all;
 
-use plan::{Plan, plans};
+use plan::{POINTS, Plan, plans};
 use support::{Client, Gateway, Random, Settings, files_below, fragments_below};
 use worker::{Observed, SHARED, Worker, observe};
 
@@ -211,7 +210,7 @@ impl<'a> Run<'a> {
         for fragment in cloud.iter().rev().take(LOST) {
             let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
         }
-        for command in [&["scrub"][..], &["repair"], &["gc"]] {
+        for command in [&["scrub"][..], &["repair"], &["gc"], &["key", "rotate", "--wait"]] {
             if self.gateway.has_died() {
                 return;
             }
@@ -270,7 +269,7 @@ impl<'a> Run<'a> {
     fn report(&self) {
         let acknowledged: u64 = self.workers.iter().map(|worker| worker.acknowledged).sum();
         println!("{} lives, {acknowledged} steps acknowledged", self.life);
-        for (name, what) in POINTS {
+        for (name, what) in &*POINTS {
             let (rounds, hits) = self.points.get(name).copied().unwrap_or_default();
             println!("{name:<26} {hits} of {rounds}  {what}");
         }

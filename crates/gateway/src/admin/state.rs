@@ -66,6 +66,7 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
         attention.push("the disk has no room for the metadata: free some, or changes wait".into());
     }
     attention.extend(node.backup_attention());
+    attention.extend(node.shredding_under_way().await);
     Ok(Json(json!({
         "backup": node.backup_status(),
         "version": env!("CARGO_PKG_VERSION"),
@@ -212,14 +213,4 @@ pub(super) async fn check(State(node): State<Arc<Node>>) -> Answer {
 pub(super) async fn reload(State(node): State<Arc<Node>>) -> Answer {
     let reloaded = node.reload().await.map_err(Refusal::bad)?;
     Ok(Json(json!(reloaded)))
-}
-
-/// Identity of the key file.
-pub(super) async fn key(State(node): State<Arc<Node>>) -> Answer {
-    Ok(Json(json!({
-        "gateway": node.key.gateway().0,
-        "key": node.key.id().to_string(),
-        "public_key": node.key.gateway_keys().public().to_string(),
-        "file": node.config.gateway.key_file,
-    })))
 }

@@ -30,6 +30,7 @@ fn describe(node: &Node, served: &Served) -> Value {
         "integrity_only": policy.protection.suite == seal::Suite::IntegrityOnly,
         "objects": objects,
         "bytes": bytes,
+        "keys": Node::key_progress(served),
     })
 }
 

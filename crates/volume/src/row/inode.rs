@@ -156,7 +156,7 @@ fn kind_of(byte: u8) -> Result<FileKind, BadRow> {
     })
 }
 
-/// The key of a regular file, wrapped under an epoch key. Written once.
+/// The key of a regular file, wrapped under an epoch key: that of the volume when it was made, or of a later epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRow {
     pub accessors: AccessorSetId,
