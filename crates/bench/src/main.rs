@@ -4,8 +4,10 @@
 //! a report in Markdown with SVG plots. Servers take turns within each repetition, so that whatever else the machine
 //! does hits all of them alike. See `docs/benchmarks.md` for how to read the report.
 
+mod clouds;
 mod coding;
 mod compare;
+mod guarantees;
 mod peer;
 mod plot;
 mod report;
@@ -29,6 +31,10 @@ enum Command {
     Vectors(vectors::Vectors),
     /// Run the same vectors plain and as transactions
     Transactions(transactions::Transactions),
+    /// Run one workload on volumes that promise more and less
+    Guarantees(guarantees::Guarantees),
+    /// Run the gateway on clouds that answer as slowly as real ones, fail, and come back
+    Clouds(clouds::Clouds),
     /// Seal and disperse blocks of several sizes on one core
     Coding(coding::Coding),
 }
@@ -55,6 +61,8 @@ fn main() -> anyhow::Result<()> {
         Command::Compare(compare) => runtime.block_on(compare::run(compare)),
         Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
         Command::Transactions(transactions) => runtime.block_on(transactions::run(transactions)),
+        Command::Guarantees(guarantees) => runtime.block_on(guarantees::run(guarantees)),
+        Command::Clouds(clouds) => clouds::run(&clouds),
         Command::Coding(coding) => coding::run(&coding),
     }
 }

@@ -105,7 +105,8 @@ fn section(text: &mut String, arguments: &Compare, workload: Workload, rows: &[&
     Ok(())
 }
 
-fn machine() -> String {
+/// What it ran on.
+pub fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()

@@ -18,12 +18,16 @@ mod load;
 mod mixed;
 mod packs;
 mod ranged;
+mod ranking;
+mod recent;
 mod relocate;
 mod store;
 mod upkeep;
 mod writing;
 
-pub use packs::{LoadedPack, StoredPack};
+pub use packs::{LoadedPack, LoadedTogether, StoredPack};
+pub use recent::PackReads;
+use recent::{PackReadCounts, RecentPacks};
 pub use relocate::{Relocated, Relocation};
 use writing::Writes;
 pub use writing::Writing;
@@ -36,6 +40,8 @@ pub struct BlockStore {
     incidents: Arc<dyn IncidentSink>,
     limits: Limits,
     budget: Budget,
+    recent: RecentPacks,
+    pack_reads: PackReadCounts,
 }
 
 /// How blocks of a volume are protected beyond their dispersal.
@@ -101,12 +107,23 @@ impl BlockStore {
         let table = CloudTable::new();
         clouds.into_iter().for_each(|(id, connection)| table.set(id, Some(connection)));
         let writes = Mutex::default();
-        BlockStore { env: env.clone(), clouds: table, writes, incidents, limits, budget }
+        let (recent, pack_reads) = (RecentPacks::default(), PackReadCounts::default());
+        BlockStore { env: env.clone(), clouds: table, writes, incidents, limits, budget, recent, pack_reads }
     }
 
     /// The configured clouds.
     pub fn clouds(&self) -> &CloudTable {
         &self.clouds
+    }
+
+    /// How blocks of packs have been read since the start.
+    pub fn pack_reads(&self) -> PackReads {
+        self.pack_reads.get()
+    }
+
+    /// Forgets the packs that were read whole lately, of which up to 16 MiB are kept.
+    pub fn forget_recent_packs(&self) {
+        self.recent.clear();
     }
 
     /// How the clouds have behaved lately.

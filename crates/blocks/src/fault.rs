@@ -56,4 +56,9 @@ impl FragmentFault {
             FragmentFault::Unreachable(_) | FragmentFault::NoSuchCloud => false,
         }
     }
+
+    /// Whether asking the same cloud again may bring the fragment.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, FragmentFault::Unreachable(error) if error.kind().is_retryable())
+    }
 }

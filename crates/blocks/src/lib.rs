@@ -2,8 +2,8 @@
 //!
 //! A *block version* is the content of one block of one file at one version. [`BlockStore::store`] seals it,
 //! splits the sealed block into *fragments* by the file's [`Placement`] and puts each fragment into its cloud;
-//! [`BlockStore::load`] fetches as many fragments as are needed from the clouds that answer fastest, verifies each
-//! one, falls over to the other clouds and opens the block. What a cloud returned changed, old, swapped or not at
+//! [`BlockStore::load`] fetches as many fragments as are needed from the clouds that are expected to answer first, or from the cheapest
+//! ones that are fast enough ([`Preference`]), verifies each one, falls over to the other clouds and opens the block. What a cloud returned changed, old, swapped or not at
 //! all is told to an [`IncidentSink`] (such as the [`IncidentLog`]) and to the caller, who queues a
 //! [`BlockStore::repair`]. [`BlockStore::verify`] and [`BlockStore::delete`] do the rest of the upkeep.
 //!
@@ -48,8 +48,10 @@
 //! them (two, when it lies on the border of two shards). When that cloud is down, slow or has lost them, the same columns of k other fragments
 //! are decoded. What comes of that is proved by the block's name, a digest that the caller has with its [`PlaceInPack`]. If it is not
 //! the block, some cloud lies, and the whole pack is loaded, whose fragments tell which one; so it is from the beginning with
-//! `aont-rs` and `caont-rs`, of which no part can be read alone. Who wants many blocks of a pack takes all of it by
-//! [`BlockStore::load_pack`].
+//! `aont-rs` and `caont-rs`, of which no part can be read alone. Who wants several blocks of a pack asks by
+//! [`BlockStore::load_packed_together`]: those that lie side by side are one request, and when they are most of the pack it is loaded
+//! whole. The packs that were loaded whole last are kept for a while, up to 16 MiB of them, so that those who come one after
+//! the other ask the clouds once.
 //!
 //! The footer of a pack names its blocks and has a certificate of its owner over all of them (`EX-1` to `EX-4`), so that a pack tells
 //! what is in it without the metadata.
@@ -58,7 +60,8 @@
 //!
 //! Payload in memory is bounded by [`Limits::bytes_in_flight`]; operations at a time by the clouds' own limits. An
 //! answer of a cloud is read only as far as a fragment of the file's block size can reach. A cloud that hangs
-//! costs a read the hedge (the 95th percentile of the clouds in use, 20 ms to 1 s) as long as others suffice.
+//! costs a read the hedge (the 95th percentile of the clouds in use, 20 ms to 1 s; what the bound leaves where cost counts) as long as others
+//! suffice.
 
 #![deny(missing_docs)]
 
@@ -73,11 +76,12 @@ mod incident_log;
 mod limits;
 mod pack;
 mod placement;
+mod preference;
 mod target;
 
 pub use block_store::{
-    BlockStore, FragmentState, Loaded, LoadedPack, Protection, Relocated, Relocation, Repaired, Stored,
-    StoredPack, Writing,
+    BlockStore, FragmentState, Loaded, LoadedPack, LoadedTogether, PackReads, Protection, Relocated,
+    Relocation, Repaired, Stored, StoredPack, Writing,
 };
 pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;
@@ -88,4 +92,5 @@ pub use incident_log::{IncidentLog, IncidentLogLimits};
 pub use limits::Limits;
 pub use pack::{Pack, PackBuilder, PackVersion, PackedBlock, PlaceInPack};
 pub use placement::{CloudId, InvalidPlacement, Placement};
+pub use preference::Preference;
 pub use seal::SealId;

@@ -1,11 +1,15 @@
 use std::time::Duration;
 
+use crate::Preference;
+
 /// Bounds and waits of a [`BlockStore`](crate::BlockStore).
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of sealed blocks and fragments that may be under way together, over all calls; others wait. Default
     /// 256 MiB.
     pub bytes_in_flight: u64,
+    /// Which clouds reads ask first; default [`Preference::Speed`].
+    pub preference: Preference,
     /// The least time that a read waits before it asks further clouds; default 20 ms.
     pub shortest_hedge: Duration,
     /// The same for clouds of which nothing is known yet; default 200 ms.
@@ -27,6 +31,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             bytes_in_flight: 256 << 20,
+            preference: Preference::Speed,
             shortest_hedge: Duration::from_millis(20),
             first_hedge: Duration::from_millis(200),
             longest_hedge: Duration::from_secs(1),

@@ -77,6 +77,12 @@ impl PlaceInPack {
         self.prove(content.slice(start..end))
     }
 
+    /// Its bytes in the content of the pack.
+    pub(crate) fn range(&self) -> std::ops::Range<u32> {
+        // A place that ends beyond 4 GiB was never given out, and is proved to be none.
+        self.offset..self.offset.saturating_add(self.len)
+    }
+
     /// The sealed block, if it is this.
     pub(crate) fn prove(&self, sealed: Bytes) -> Option<SealedBlock> {
         (BlockName::of(&sealed) == self.name).then(|| SealedBlock::from_untrusted(sealed))
@@ -105,16 +111,24 @@ pub struct PackBuilder {
 }
 
 impl PackBuilder {
+    /// Bytes of a pack without blocks.
+    pub const EMPTY: u64 = FRAME as u64;
+
+    /// Bytes that a sealed block takes in a pack.
+    pub const fn room_for(sealed: u64) -> u64 {
+        sealed + ENTRY as u64
+    }
+
     /// For blocks of this volume, and a pack whose content takes at most `limit` bytes, the block size of its file.
     pub fn new(volume: VolumeId, limit: u64) -> PackBuilder {
         let limit = limit.min(u64::from(u32::MAX));
-        PackBuilder { volume, limit, blocks: Vec::new(), len: FRAME as u64 }
+        PackBuilder { volume, limit, blocks: Vec::new(), len: PackBuilder::EMPTY }
     }
 
     /// Adds a sealed block, or gives it back: the pack has no room for it.
     pub fn push(&mut self, id: BlockIdentity, sealed: SealedBlock) -> Result<(), SealedBlock> {
         assert_eq!(id.volume, self.volume, "a pack holds blocks of one volume");
-        let len = self.len + (ENTRY + sealed.as_bytes().len()) as u64;
+        let len = self.len + PackBuilder::room_for(sealed.as_bytes().len() as u64);
         if len > self.limit {
             return Err(sealed);
         }

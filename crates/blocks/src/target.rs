@@ -66,7 +66,27 @@ impl Target<'_> {
 
     /// Gets a fragment from its cloud and proves it.
     pub async fn fetch(&self, cloud: &Connection, fragment: u8) -> Result<VerifiedFragment, FragmentFault> {
-        let bytes = self.get(cloud, fragment).await;
+        let range = self.range();
+        self.proved(cloud, fragment, cloud.get(&self.name_of(fragment), Some(range)).await)
+    }
+
+    /// As [`Target::fetch`], but asks only once.
+    pub async fn fetch_once(
+        &self,
+        cloud: &Connection,
+        fragment: u8,
+    ) -> Result<VerifiedFragment, FragmentFault> {
+        let range = self.range();
+        self.proved(cloud, fragment, cloud.get_once(&self.name_of(fragment), Some(range)).await)
+    }
+
+    fn proved(
+        &self,
+        cloud: &Connection,
+        fragment: u8,
+        answer: Result<Bytes, CloudError>,
+    ) -> Result<VerifiedFragment, FragmentFault> {
+        let bytes = self.taken(answer);
         let result = bytes.and_then(|bytes| self.verify(bytes, fragment).map_err(FragmentFault::Bad));
         if result.as_ref().is_err_and(FragmentFault::needs_repair) {
             cloud.report_bad();
@@ -76,15 +96,19 @@ impl Target<'_> {
 
     /// As [`Target::fetch`]; the bytes as they are stored.
     pub async fn fetch_bytes(&self, cloud: &Connection, fragment: u8) -> Result<Bytes, FragmentFault> {
-        let bytes = self.get(cloud, fragment).await?;
+        let bytes = self.taken(cloud.get(&self.name_of(fragment), Some(self.range())).await)?;
         self.verify(bytes.clone(), fragment).map_err(FragmentFault::Bad)?;
         Ok(bytes)
     }
 
-    async fn get(&self, cloud: &Connection, fragment: u8) -> Result<Bytes, FragmentFault> {
+    /// One byte more than there can be, to tell "too long" from "just fits".
+    fn range(&self) -> Range<u64> {
+        0..self.placement.longest_fragment() + 1
+    }
+
+    fn taken(&self, answer: Result<Bytes, CloudError>) -> Result<Bytes, FragmentFault> {
         let limit = self.placement.longest_fragment();
-        // One byte more than there can be, to tell "too long" from "just fits".
-        match cloud.get(&self.name_of(fragment), Some(0..limit + 1)).await {
+        match answer {
             Ok(bytes) if bytes.len() as u64 > limit => Err(FragmentFault::TooLong { limit }),
             Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(FragmentFault::Missing),
@@ -92,7 +116,7 @@ impl Target<'_> {
         }
     }
 
-    /// Gets some columns of a fragment of a block of `sealed_len` bytes. They prove nothing.
+    /// Gets some columns of a fragment of a block of `sealed_len` bytes, by one question. They prove nothing.
     pub async fn fetch_columns(
         &self,
         cloud: &Connection,
@@ -104,7 +128,7 @@ impl Target<'_> {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        match cloud.get(&self.name_of(fragment), Some(range)).await {
+        match cloud.get_once(&self.name_of(fragment), Some(range)).await {
             Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 cloud.report_bad();

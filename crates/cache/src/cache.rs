@@ -15,13 +15,13 @@ use crate::clean::Clean;
 use crate::dirty::Dirty;
 use crate::disk::DiskTier;
 use crate::fetch::Fetches;
-use crate::overlay::Piece;
+use crate::overlay::{Overlay, Piece};
 use crate::readahead::Readahead;
 use crate::stats::{Stats, Waiting};
 use crate::unread::Unread;
 use crate::{
     Admission, BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush,
-    PayloadStore, ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Usage,
+    PayloadStore, ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Ticket, Usage,
 };
 
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -267,6 +267,20 @@ impl Cache {
             cut,
             cache,
         })
+    }
+
+    /// Claims a block of which nothing is dirty, so that what is stored of it can be stored once more, otherwise; with a snapshot without
+    /// dirty data. `None` when it is dirty, or claimed: then it is stored anew anyway. `ticket` is dropped when the claim ends.
+    pub fn claim_clean(
+        &self,
+        file: FileKey,
+        shift: BlockShift,
+        block: BlockIndex,
+        ticket: Ticket,
+    ) -> Option<(DirtyBlock, BlockSnapshot)> {
+        let (claim, cut) = self.inner.dirty.claim_clean(file, shift, block, ticket)?;
+        let (overlay, up_to, cache) = (Overlay::default(), Lsn::ZERO, Arc::clone(&self.inner));
+        Some((claim, BlockSnapshot { file, shift, block, overlay, up_to, cut, cache }))
     }
 
     /// Ticks when a block appears that need not rest for the whole time: it is full, or a flush waits for it.

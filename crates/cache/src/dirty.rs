@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::dirty_file::DirtyFile;
 use crate::overlay::{Overlay, Piece};
 use crate::payload::{Ledger, Payload};
-use crate::queue::{DirtyBlock, Lane, Queue, Selection};
+use crate::queue::{DirtyBlock, Lane, Queue, Selection, Ticket};
 use crate::shares::Shares;
 use crate::{DataOp, FileKey, MAX_ZERO};
 
@@ -200,13 +200,14 @@ impl Dirty {
         let places: SmallVec<[_; 4]> = dirty
             .blocks
             .range(blocks)
-            .map(|(block, state)| (*block, state.queued, dirty.place(state)))
+            .map(|(block, state)| (*block, state.queued, dirty.place(state), state.claimed))
             .collect();
-        for (block, from, to) in places {
+        for (block, from, to, claimed) in places {
             self.queue.move_block(file, block, from, to);
             match to {
-                None => drop(dirty.blocks.remove(&block)),
-                Some(_) => {
+                // Nobody else gets it while it is claimed, whatever becomes dirty meanwhile.
+                None if !claimed => drop(dirty.blocks.remove(&block)),
+                _ => {
                     if let Some(state) = dirty.blocks.get_mut(&block) {
                         state.queued = to;
                     }
@@ -290,8 +291,27 @@ impl Dirty {
         claimed.bytes += state.bytes;
         dirty.claims += 1;
         self.requeue(file, dirty, block..BlockIndex(block.0 + 1));
-        claimed.blocks.push(DirtyBlock { file, shift: dirty.shift, block, dirty: Arc::clone(self) });
+        let (shift, dirty) = (dirty.shift, Arc::clone(self));
+        claimed.blocks.push(DirtyBlock { file, shift, block, dirty, _ticket: None });
         true
+    }
+
+    /// Claims a block of which nothing is dirty, and tells the last record that cut the file short.
+    pub fn claim_clean(
+        self: &Arc<Self>,
+        file: FileKey,
+        shift: BlockShift,
+        block: BlockIndex,
+        ticket: Ticket,
+    ) -> Option<(DirtyBlock, Lsn)> {
+        let now = self.clock.monotonic();
+        let mut shard = self.shards[file.shard(SHARDS)].write();
+        let books = shard.entry(file).or_insert_with(|| DirtyFile::new(shift));
+        if !books.claim_clean(block, now) {
+            return None;
+        }
+        let (cut, dirty) = (books.cut, Arc::clone(self));
+        Some((DirtyBlock { file, shift, block, dirty, _ticket: Some(ticket) }, cut))
     }
 
     pub fn release(&self, file: FileKey, block: BlockIndex) {
@@ -337,7 +357,8 @@ impl Dirty {
 
     pub fn oldest_of_file(&self, file: FileKey) -> Option<Lsn> {
         let shard = self.shards[file.shard(SHARDS)].read();
-        shard.get(&file)?.blocks.values().map(|state| state.oldest).min()
+        let blocks = shard.get(&file)?.blocks.values();
+        blocks.filter(|state| state.bytes > 0).map(|state| state.oldest).min()
     }
 
     pub fn oldest_of_volume(&self, volume: VolumeId) -> Option<Lsn> {

@@ -26,7 +26,7 @@ pub(crate) struct DirtyFile {
     pub claims: u32,
 }
 
-/// A block with dirty bytes.
+/// A block with dirty bytes, or one that is claimed.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockState {
     pub bytes: u64,
@@ -106,6 +106,10 @@ impl DirtyFile {
                 urgent: Lsn::ZERO,
                 queued: None,
             });
+            if state.claimed && state.bytes == 0 {
+                // Nothing of it was dirty any more, or yet.
+                (state.oldest, state.first_at, state.changed_at) = (lsn, now, now);
+            }
             state.bytes += bytes;
         }
     }
@@ -123,6 +127,25 @@ impl DirtyFile {
     /// All dirty ranges, ascending.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> {
         self.extents.pieces()
+    }
+
+    /// Claims a block of which nothing is dirty; `false` when somebody has it, or it is dirty.
+    pub fn claim_clean(&mut self, block: BlockIndex, now: Duration) -> bool {
+        if self.blocks.contains_key(&block) {
+            return false;
+        }
+        let state = BlockState {
+            bytes: 0,
+            oldest: Lsn(u64::MAX),
+            first_at: now,
+            changed_at: now,
+            claimed: true,
+            urgent: Lsn::ZERO,
+            queued: None,
+        };
+        self.blocks.insert(block, state);
+        self.claims += 1;
+        true
     }
 
     /// Drops dirty data; the blocks it leaves without any keep a state of zero bytes for the caller to remove.

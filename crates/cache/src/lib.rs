@@ -104,7 +104,7 @@ pub use error::{CacheError, LoadError};
 pub use fetch::BlockLoader;
 pub use flush::{Flush, Scope};
 pub use payload::PayloadStore;
-pub use queue::{DirtyBlock, Selection};
+pub use queue::{DirtyBlock, Selection, Ticket};
 pub use read::{ReadPlan, ReadRequest, Stored};
 pub use snapshot::BlockSnapshot;
 pub use staged::StagedBlock;

@@ -31,7 +31,12 @@ pub struct DirtyBlock {
     /// Which block.
     pub block: BlockIndex,
     pub(crate) dirty: Arc<Dirty>,
+    /// Dropped with the claim.
+    pub(crate) _ticket: Option<Ticket>,
 }
+
+/// What is kept as long as a claim, for those who wait for its end.
+pub type Ticket = Box<dyn std::any::Any + Send + Sync>;
 
 impl Drop for DirtyBlock {
     fn drop(&mut self) {

@@ -44,6 +44,11 @@ impl BlockSnapshot {
         self.up_to
     }
 
+    /// Whether nothing of the block was dirty: what is stored of it is to be stored once more.
+    pub fn is_clean(&self) -> bool {
+        self.overlay.pieces().is_empty()
+    }
+
     /// Whether the first `length` bytes of the block are all dirty, so that no stored content is needed. `length` is the
     /// block size, or less for the last block of a file.
     pub fn covers(&self, length: u64) -> bool {

@@ -5,6 +5,7 @@ mod cache;
 mod clients;
 mod cloud;
 mod config;
+mod cost;
 mod inspect;
 mod key;
 mod meta;
@@ -53,6 +54,7 @@ enum Command {
     /// List, test, add, drain and remove clouds
     #[command(subcommand, after_help = "Example: kurma cloud test a")]
     Cloud(cloud::CloudCommand),
+    Cost(cost::Cost),
     /// List, show and evict NFS clients
     #[command(subcommand, after_help = "Example: kurma clients list")]
     Clients(clients::ClientsCommand),
@@ -65,7 +67,7 @@ enum Command {
     Scrub(storage::Scrub),
     /// Rewrite bad and missing fragments
     Repair(storage::Repair),
-    /// Delete what nobody refers to
+    /// Delete what nobody refers to, and clean packs that are mostly garbage
     Gc(storage::Gc),
     /// Where each block of a file is
     Why(inspect::Why),
@@ -106,6 +108,7 @@ impl Kurma {
             Command::Status(command) => command.run(&context),
             Command::Volume(command) => command.run(&context),
             Command::Cloud(command) => command.run(&context),
+            Command::Cost(command) => command.run(&context),
             Command::Clients(command) => command.run(&context),
             Command::Flush(command) => command.run(&context),
             Command::Cache(command) => command.run(&context),

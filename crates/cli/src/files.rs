@@ -4,7 +4,7 @@
 
 mod cat;
 mod cp;
-mod date;
+pub mod date;
 mod destination;
 mod find;
 mod ln;

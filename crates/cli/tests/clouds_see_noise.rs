@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use data_encoding::{BASE32, BASE64, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 use nfs4::{CreateType, StableHow};
 use nfs4_client::operations;
-use support::{Client, Gateway, Random, Settings, files_below, named_fragments, place_in_dir};
+use support::{Client, DISPERSALS, Gateway, Random, Settings, files_below, named_fragments, place_in_dir};
 
 /// Sixteen random bytes and all the forms in which they could give themselves away.
 struct Canaries {
@@ -155,4 +155,75 @@ async fn equal_contents_do_not_look_equal_in_the_clouds() {
         }
     }
     assert_eq!(seen.len(), 3 * 4 * 3);
+}
+
+/// Eight files in four directories. All that a cloud may tell about them is the same for each form.
+struct Form {
+    /// Where the files are, as a tree.
+    directories: [&'static str; 4],
+    /// How many names are to be stored; each with so many letters.
+    letters: usize,
+    /// How many bytes each file has beyond two blocks.
+    tail: usize,
+    /// Nothing but one byte, again and again, or noise.
+    is_plain: bool,
+}
+
+const FORMS: [Form; 2] = [
+    Form { directories: ["one", "two", "three", "four"], letters: 3, tail: 1, is_plain: true },
+    Form {
+        directories: ["deep", "deep/er", "deep/er/still", "deep/er/still/more"],
+        letters: 90,
+        tail: 4_000,
+        is_plain: false,
+    },
+];
+
+/// What somebody sees to whom all of one cloud leaked, after a flush with a backup: forms of names, and lengths.
+async fn leaked(policy: &'static str, form: &Form) -> String {
+    let mut random = Random::from_environment("leaked cloud");
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { policy, write_back_wait: "1h", ..Settings::in_folder(folder.path()) };
+    let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
+    let client = Client::connect(gateway.nfs, "client").await;
+    for directory in form.directories {
+        client.make_directory(directory).await;
+    }
+    for number in 0..8u8 {
+        let directory = form.directories[usize::from(number) % 4];
+        let mut data = random.bytes(2 * 65_536 + form.tail).to_vec();
+        if form.is_plain {
+            // Different blocks: that some are equal is what `caont-rs` shows.
+            data[..65_536].fill(number);
+            data[65_536..].fill(100 + number);
+            data[2 * 65_536..].fill(200 + number);
+        }
+        client.write(&format!("{directory}/{number}{}", "n".repeat(form.letters)), &data.into()).await;
+    }
+    gateway.flush();
+    assert_eq!(gateway.stop(), Some(0));
+    let leaked = folder.path().join("clouds/a");
+    let mut seen: Vec<String> = files_below(&leaked)
+        .iter()
+        .map(|file| {
+            let name = file.strip_prefix(&leaked).unwrap().to_str().unwrap();
+            let form: String =
+                name.chars().map(|c| if c.is_ascii_alphanumeric() { '*' } else { c }).collect();
+            format!("{form} {:>7}\n", file.metadata().unwrap().len())
+        })
+        .collect();
+    seen.sort();
+    seen.concat()
+}
+
+/// Trees that differ in names, depth, content, and sizes within the padding are one and the same to a cloud that has all its
+/// fragments and the backup of the metadata. Times of the server are not compared: it sees when it is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_leaked_cloud_shows_how_much_there_is_and_nothing_else() {
+    for policy in DISPERSALS {
+        let [first, second] = [leaked(policy, &FORMS[0]).await, leaked(policy, &FORMS[1]).await];
+        println!("{policy}: an observer sees\n{first}");
+        assert_eq!(first, second, "{policy}");
+        assert!(first.lines().count() > 8, "{policy}: {first}");
+    }
 }

@@ -355,7 +355,7 @@ async fn a_shredding_that_is_killed_anywhere_goes_on_by_itself_and_loses_nothing
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_shredding_waits_for_clouds_and_a_volume_goes_as_a_whole() {
-    let mut site = Site::begin("whole volume", "caont-rs:2+1").await;
+    let site = Site::begin("whole volume", "caont-rs:2+1").await;
     let alone = site.shred("home/kept0", "new.key", 2, &[]);
     assert!(alone.contains("caont-rs") && alone.contains("Shred the"), "{alone}");
     site.gateway.kurma_ends(&["volume", "create", "other", "--policy", "rs:2+1", "--clouds", "a,b,c"], &[0]);

@@ -11,12 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use nfs4::NfsStatus;
 use support::{
-    Client, FragmentPlace, Gateway, Mood, Random, S3StandIn, Settings, incidents, named_fragments,
-    place_in_dir,
+    Client, DISPERSALS, FragmentPlace, Gateway, Mood, Random, S3StandIn, Settings, incidents,
+    named_fragments, place_in_dir,
 };
-
-/// Every way to disperse blocks over three clouds (`K62`).
-const DISPERSALS: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
 
 /// Three directory clouds and a volume with blocks of 64 KiB.
 struct World {
@@ -293,7 +290,14 @@ async fn an_older_version_put_back_is_noticed_and_made_good() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_too_many_bad_clouds_a_read_fails_and_never_gives_wrong_bytes() {
-    let mut world = World::new("too many").await;
+    for policy in DISPERSALS {
+        too_many_bad_clouds(policy).await;
+    }
+}
+
+async fn too_many_bad_clouds(policy: &'static str) {
+    let mut world = World::dispersed("too many", policy).await;
+    let too_many: &[&str] = if policy == "replicas:3" { &["a", "b", "c"] } else { &["a", "c"] };
     for path in ["deleted", "flipped", "older", "good"] {
         world.write(path, 2 * 65_536 + 10).await;
     }
@@ -304,7 +308,7 @@ async fn with_too_many_bad_clouds_a_read_fails_and_never_gives_wrong_bytes() {
         .collect();
     world.write("older", 2 * 65_536 + 10).await;
     world.gateway.flush();
-    for cloud in ["a", "c"] {
+    for cloud in too_many {
         world.damage(&world.fragment("deleted", 1, cloud), |_| None);
         world.damage(&world.fragment("flipped", 1, cloud), |before| {
             let mut bytes = before.to_vec();

@@ -6,25 +6,27 @@ use bytes::Bytes;
 use environment::Clock;
 
 use crate::contract::length_of;
+use crate::costs::Class;
 use crate::{Cloud, CloudError, Costs, ObjectName, Operation, PutMode};
 
-/// Counts in [`Costs`] and logs what every single try asked for and how it ended: on level `debug`, target `cloud`,
-/// with the fields `cloud`, `operation`, `object`, `bytes`, `micros` and, when it failed, `error`. Names of objects say
-/// nothing about files; credentials are known to no one but drivers.
+/// Counts in [`Costs`] every try, unless the driver counts its requests itself, and logs what each asked for and how it ended: on
+/// level `debug`, target `cloud`, with the fields `cloud`, `operation`, `object`, `bytes`, `micros` and, when it failed, `error`.
+/// Names of objects say nothing about files; credentials are known to no one but drivers.
 pub struct Accounted {
     inner: Arc<dyn Cloud>,
     cloud: Arc<str>,
     clock: Arc<dyn Clock>,
-    costs: Arc<Costs>,
+    /// `None`: the driver counts.
+    costs: Option<Arc<Costs>>,
 }
 
 impl Accounted {
-    /// Keeps account of `inner`.
+    /// Keeps account of `inner`, in `costs` if there are any.
     pub fn new(
         inner: Arc<dyn Cloud>,
         cloud: &Arc<str>,
         clock: Arc<dyn Clock>,
-        costs: Arc<Costs>,
+        costs: Option<Arc<Costs>>,
     ) -> Accounted {
         Accounted { inner, cloud: cloud.clone(), clock, costs }
     }
@@ -38,8 +40,11 @@ impl Accounted {
         work: impl Future<Output = Result<T, CloudError>>,
     ) -> Result<T, CloudError> {
         let began = self.clock.monotonic();
-        self.costs.begin(operation, upload);
+        let sent = self.costs.as_ref().map(|costs| costs.begin(Class::of(operation), upload));
         let result = work.await;
+        if let Some(sent) = sent {
+            sent.ended();
+        }
         let micros = self.clock.monotonic().saturating_sub(began).as_micros() as u64;
         match &result {
             Ok(value) => {
@@ -65,8 +70,9 @@ impl Cloud for Accounted {
 
     async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
         let came = |bytes: &Bytes| {
-            self.costs.came(bytes.len() as u64);
-            bytes.len() as u64
+            let length = bytes.len() as u64;
+            self.costs.iter().for_each(|costs| costs.came(length));
+            length
         };
         self.account(Operation::Get, name.as_str(), 0, came, self.inner.get(name, range)).await
     }
@@ -100,7 +106,7 @@ mod tests {
         let clock = TestClock::new();
         let faulty = Faulty::new(Memory::new("m"), "m", clock.clone());
         let costs = Arc::new(Costs::default());
-        let cloud = Accounted::new(faulty.clone(), &"m".into(), clock, costs.clone());
+        let cloud = Accounted::new(faulty.clone(), &"m".into(), clock.clone(), Some(costs.clone()));
         let name = ObjectName::new("name").unwrap();
         cloud.put(&name, vec![vec![0; 10].into()], PutMode::Overwrite).await.unwrap();
         cloud.get(&name, Some(0..4)).await.unwrap();
@@ -109,10 +115,17 @@ mod tests {
         cloud.delete(&name).await.unwrap();
         faulty.set(Side::Writes, Fault::Fail(ErrorKind::Transient));
         cloud.put(&name, vec![vec![0; 10].into()], PutMode::Overwrite).await.unwrap_err();
+        faulty.set(Side::Reads, Fault::Hang);
+        tokio::select! {
+            _ = cloud.head(&name) => unreachable!("hangs"),
+            () = clock.sleep(std::time::Duration::from_secs(1)) => {}
+        }
         let expected = CostCounts {
-            writing_requests: 3,
-            reading_requests: 2,
-            deleting_requests: 1,
+            put: 2,
+            get: 3,
+            list: 1,
+            delete: 1,
+            given_up: 1,
             uploaded_bytes: 20,
             downloaded_bytes: 4,
         };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
 use crate::bucket::{Bucket, cannot_open, client_options, no_retries};
-use crate::{Cloud, CloudError, Credentials};
+use crate::metered::Metered;
+use crate::{Cloud, CloudError, Costs, Credentials};
 
 /// Where a container is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +32,13 @@ const KEYS: [(&str, AzureConfigKey); 5] = [
     ("azure_tenant_id", AzureConfigKey::AuthorityId),
 ];
 
-/// A client for `location`; asks nobody yet. With `credentials` nothing is taken from the environment; without, the
+/// A client for `location`; asks nobody yet; requests are counted in `costs`. With `credentials` nothing is taken from the environment; without, the
 /// `AZURE_*` variables, a workload's identity or the machine's are used.
 pub(crate) fn open(
     cloud: &str,
     location: &Location,
     credentials: Option<&Credentials>,
+    costs: &Arc<Costs>,
 ) -> Result<Arc<dyn Cloud>, CloudError> {
     let cloud: Arc<str> = cloud.into();
     let wrong = |cause: &dyn std::fmt::Display| cannot_open(&cloud, &location.container, cause);
@@ -62,6 +64,7 @@ pub(crate) fn open(
         .with_client_options(client_options(is_plain))
         .with_account(&location.account)
         .with_container_name(&location.container)
+        .with_http_connector(Metered::new(costs, &location.container))
         .with_retry(no_retries());
     if let Some(endpoint) = &location.endpoint {
         builder = builder.with_endpoint(endpoint.clone());

@@ -1,13 +1,14 @@
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use environment::Environment;
 
 use crate::driver::Driven;
 use crate::{
-    Accounted, Cloud, CloudError, CloudUrl, Costs, Credentials, Health, Limited, Moving, Observed, Rates,
-    ReadOnly, Retry, RetryPolicy, Throttled, TimeoutPolicy, Timeouts, azure, dir, gcs, s3, sftp, swift,
-    webdav,
+    Accounted, Cloud, CloudError, CloudUrl, Costs, Credentials, Health, Limited, Moving, ObjectName,
+    Observed, Prices, Rates, ReadOnly, Retry, RetryPolicy, Throttled, TimeoutPolicy, Timeouts, azure, dir,
+    gcs, s3, sftp, swift, webdav,
 };
 
 /// How a [`Connection`] behaves around its driver.
@@ -25,6 +26,8 @@ pub struct Options {
     pub rates: Rates,
     /// Nothing is written or deleted; default false.
     pub read_only: bool,
+    /// What the provider charges, if that is known.
+    pub prices: Option<Prices>,
     /// For directories: which store it has to be. For others: whether it has been set up before.
     pub marker: Option<dir::Marker>,
     /// Of this cloud alone; by default those of the environment or of the provider's standard chain.
@@ -40,6 +43,7 @@ impl Default for Options {
             retry: RetryPolicy::default(),
             rates: Rates::default(),
             read_only: false,
+            prices: None,
             marker: None,
             credentials: None,
         }
@@ -62,8 +66,11 @@ impl Options {
 pub struct Connection {
     name: Arc<str>,
     cloud: Arc<dyn Cloud>,
+    /// The same without repetitions, which is only read from.
+    once: Arc<dyn Cloud>,
     health: Arc<Health>,
     costs: Arc<Costs>,
+    prices: Option<Prices>,
     moving: bool,
 }
 
@@ -76,13 +83,15 @@ impl Connection {
         options: &Options,
     ) -> Result<Connection, CloudError> {
         let credentials = options.credentials.as_ref();
+        let costs = Arc::new(Costs::default());
+        let counts_itself = matches!(url, CloudUrl::S3(_) | CloudUrl::Azure(_) | CloudUrl::Gcs(_));
         let driver: Arc<dyn Cloud> = match url {
             CloudUrl::Dir(path) => {
                 Arc::new(dir::Dir::open(env, name, path, options.concurrent, options.marker).await?)
             }
-            CloudUrl::S3(location) => s3::open(name, location, credentials)?,
-            CloudUrl::Azure(location) => azure::open(name, location, credentials)?,
-            CloudUrl::Gcs(location) => gcs::open(name, location, credentials)?,
+            CloudUrl::S3(location) => s3::open(name, location, credentials, &costs)?,
+            CloudUrl::Azure(location) => azure::open(name, location, credentials, &costs)?,
+            CloudUrl::Gcs(location) => gcs::open(name, location, credentials, &costs)?,
             CloudUrl::Sftp(location) => {
                 Arc::new(Driven(sftp::Sftp::open(env, name, location, credentials, options.is_known())))
             }
@@ -91,33 +100,50 @@ impl Connection {
             }
             CloudUrl::Swift(location) => Arc::new(Driven(swift::Swift::open(name, location, credentials)?)),
         };
-        Ok(Connection::assemble(env, name, driver, options))
+        Ok(Connection::stack(env, name, driver, options, costs, counts_itself))
     }
 
     /// Puts the wrappers around `driver`.
     pub fn assemble(env: &Environment, name: &str, driver: Arc<dyn Cloud>, options: &Options) -> Connection {
+        Connection::stack(env, name, driver, options, Arc::default(), false)
+    }
+
+    fn stack(
+        env: &Environment,
+        name: &str,
+        driver: Arc<dyn Cloud>,
+        options: &Options,
+        costs: Arc<Costs>,
+        counts_itself: bool,
+    ) -> Connection {
         let name: Arc<str> = name.into();
-        let health = Health::new(&name, env.clock.clone());
-        let costs = Arc::new(Costs::default());
-        let timed = Timeouts::new(driver, &name, env.clock.clone(), options.timeouts.clone());
-        let accounted = Accounted::new(Arc::new(timed), &name, env.clock.clone(), costs.clone());
+        let clock = &env.clock;
+        let health = Health::new(&name, clock.clone());
+        let timed = Timeouts::new(driver, &name, clock.clone(), options.timeouts.clone());
+        let counted = (!counts_itself).then(|| costs.clone());
+        let accounted = Accounted::new(Arc::new(timed), &name, clock.clone(), counted);
         let observed = Observed::new(Arc::new(accounted), health.clone());
-        let throttled = Throttled::new(Arc::new(observed), env.clock.clone(), options.rates);
-        let limited = Limited::new(Arc::new(throttled), &name, options.concurrent, options.waiting);
-        let retry: Arc<dyn Cloud> = Arc::new(Retry::new(Arc::new(limited), env, options.retry.clone()));
+        let throttled =
+            Throttled::new(Arc::new(observed), clock.clone(), options.rates).telling(health.clone());
+        let limited = Limited::new(Arc::new(throttled), &name, options.concurrent, options.waiting)
+            .telling(health.clone());
+        let once: Arc<dyn Cloud> = Arc::new(limited);
+        let retry: Arc<dyn Cloud> = Arc::new(Retry::new(once.clone(), env, options.retry.clone()));
         let cloud: Arc<dyn Cloud> = match options.read_only {
             true => Arc::new(ReadOnly::new(retry, &name)),
             false => retry,
         };
-        Connection { name, cloud, health, costs, moving: false }
+        Connection { name, cloud, once, health, costs, prices: options.prices, moving: false }
     }
 
     /// What is in `from` or in `to`, and goes to `to`; bears the names of both, for either may have answered, and the
     /// health of `to`.
     pub fn moving(from: &Connection, to: &Connection) -> Connection {
         let cloud = Arc::new(Moving::new(from.cloud.clone(), to.cloud.clone()));
+        let once = Arc::new(Moving::new(from.once.clone(), to.once.clone()));
         let name = format!("{} or {}", to.name, from.name).into();
-        Connection { name, cloud, health: to.health.clone(), costs: to.costs.clone(), moving: true }
+        let (health, costs) = (to.health.clone(), to.costs.clone());
+        Connection { name, cloud, once, health, costs, prices: to.prices, moving: true }
     }
 
     /// Notes that the store gave back something else than it was given. On the move nobody knows which of the two it was,
@@ -133,6 +159,11 @@ impl Connection {
         self.cloud.clone()
     }
 
+    /// As [`Cloud::get`], without repetitions: for who would rather ask another store at once.
+    pub async fn get_once(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
+        self.once.get(name, range).await
+    }
+
     /// The configured name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -146,6 +177,11 @@ impl Connection {
     /// What the store has been asked for, as it may be charged.
     pub fn costs(&self) -> &Arc<Costs> {
         &self.costs
+    }
+
+    /// What the provider charges, if that is known.
+    pub fn prices(&self) -> Option<&Prices> {
+        self.prices.as_ref()
     }
 
     /// Asks the store for one name: an error tells that it is unreachable, missing or closed to us.

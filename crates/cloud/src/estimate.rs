@@ -2,45 +2,79 @@ use std::time::Duration;
 
 /// Samples that the quantile is taken from.
 const WINDOW: usize = 64;
-/// Weight of a new sample in the mean.
+/// Weight of a new sample in the means.
 const WEIGHT: f64 = 0.2;
 /// Weight of a wait that was given up: the truth is longer.
 const LATE_WEIGHT: f64 = 0.5;
 /// After so long without a sample a mean counts half, so that a cloud that was slow once is tried again.
 const HALF_LIFE: Duration = Duration::from_secs(60);
+/// Of a cloud of which nothing else is known, so many operations more at the same time double the time of each.
+const USUAL_DOUBLING: f64 = 8.0;
+/// How much the usual weighs against what was seen: as a spread of the load by one.
+const RIDGE: f64 = 1.0;
 
-/// How long one kind of operation takes: an exponentially weighted mean and the 95th percentile of the last
-/// samples.
+/// How long one kind of operation takes, and how that depends on how many run at the same time (the *load*): exponentially
+/// weighted means of both, a line through the samples, and the 95th percentile of the last ones.
 #[derive(Default)]
 pub(crate) struct Estimate {
     mean: Option<f64>,
+    /// Mean load of the samples, its variance, and its covariance with the time.
+    load: f64,
+    variance: f64,
+    covariance: f64,
+    /// Bytes per second of one transfer.
+    rate: Option<f64>,
     at: Duration,
     recent: Vec<Duration>,
     next: usize,
 }
 
+/// One operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    pub took: Duration,
+    /// Operations that ran when it began, with itself.
+    pub load: u32,
+    pub bytes: u64,
+}
+
 impl Estimate {
-    /// An operation took `sample`; it is `now`.
-    pub fn record(&mut self, sample: Duration, now: Duration) {
-        self.add(sample, WEIGHT, now);
+    /// An operation is done; it is `now`.
+    pub fn record(&mut self, sample: Sample, now: Duration) {
+        // What has faded counts less than what is new.
+        self.add(sample, 1.0 - (1.0 - WEIGHT) * self.freshness(now), now);
+        if sample.bytes > 0 && !sample.took.is_zero() {
+            let rate = sample.bytes as f64 / sample.took.as_secs_f64();
+            self.rate = Some(self.rate.map_or(rate, |mean| mean + WEIGHT * (rate - mean)));
+        }
     }
 
-    fn add(&mut self, sample: Duration, weight: f64, now: Duration) {
-        let seconds = sample.as_secs_f64();
-        self.mean = Some(self.mean.map_or(seconds, |mean| mean + weight * (seconds - mean)));
+    fn add(&mut self, sample: Sample, weight: f64, now: Duration) {
+        let (seconds, load) = (sample.took.as_secs_f64(), f64::from(sample.load));
+        match &mut self.mean {
+            None => (self.mean, self.load) = (Some(seconds), load),
+            Some(mean) => {
+                let (more, longer) = (load - self.load, seconds - *mean);
+                *mean += weight * longer;
+                self.load += weight * more;
+                self.variance = (1.0 - weight) * (self.variance + weight * more * more);
+                self.covariance = (1.0 - weight) * (self.covariance + weight * more * longer);
+            }
+        }
         self.at = now;
         if self.recent.len() < WINDOW {
-            self.recent.push(sample);
+            self.recent.push(sample.took);
         } else {
-            self.recent[self.next] = sample;
+            self.recent[self.next] = sample.took;
         }
         self.next = (self.next + 1) % WINDOW;
     }
 
-    /// An operation was given up after `elapsed`: it would have taken longer.
-    pub fn record_at_least(&mut self, elapsed: Duration, now: Duration) {
-        if self.mean.is_none_or(|mean| elapsed.as_secs_f64() > mean) {
-            self.add(elapsed, LATE_WEIGHT, now);
+    /// An operation was given up: it would have taken longer. How much is not known; as long again is what is to be expected of the tails that
+    /// clouds have.
+    pub fn record_at_least(&mut self, sample: Sample, now: Duration) {
+        if self.mean.is_none_or(|mean| sample.took.as_secs_f64() > mean) {
+            self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT, now);
         }
     }
 
@@ -49,10 +83,29 @@ impl Estimate {
         self.mean
     }
 
+    /// Mean bytes per second of one transfer.
+    pub fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// What the mean is multiplied with to give what is expected of an operation that makes the load `load`: by the line through the
+    /// samples, drawn towards the usual as long as the load has hardly changed.
+    pub fn factor(&self, load: f64) -> f64 {
+        let Some(mean) = self.mean.filter(|mean| *mean > 0.0) else { return 1.0 };
+        let usual = mean / (USUAL_DOUBLING + self.load);
+        let slope = (self.covariance + RIDGE * usual) / (self.variance + RIDGE);
+        let steepest = mean / self.load.max(1.0);
+        1.0 + slope.clamp(0.0, steepest) * (load - self.load) / mean
+    }
+
     /// The mean in seconds, halved for every minute without news.
     pub fn aged(&self, now: Duration) -> Option<f64> {
-        let age = now.saturating_sub(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
-        self.mean.map(|mean| mean * (-age).exp2())
+        self.mean.map(|mean| mean * self.freshness(now))
+    }
+
+    /// What is left of the weight of the last sample.
+    fn freshness(&self, now: Duration) -> f64 {
+        (-now.saturating_sub(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
     }
 
     /// The 95th percentile of the last samples.
@@ -67,26 +120,63 @@ impl Estimate {
 mod tests {
     use super::*;
 
+    fn sample(millis: u64, load: u32) -> Sample {
+        Sample { took: Duration::from_millis(millis), load, bytes: 1000 }
+    }
+
     #[test]
     fn the_percentile_follows_the_window_and_ignores_the_rare_outlier() {
         let mut estimate = Estimate::default();
         assert_eq!(estimate.p95(), None);
         for i in 0..200 {
             let millis = if i % 40 == 0 { 5000 } else { 10 };
-            estimate.record(Duration::from_millis(millis), Duration::from_secs(i));
+            estimate.record(sample(millis, 1), Duration::from_secs(i));
         }
         assert_eq!(estimate.p95(), Some(Duration::from_millis(10)));
-        (0..64).for_each(|_| estimate.record(Duration::from_millis(70), Duration::from_secs(200)));
+        (0..64).for_each(|_| estimate.record(sample(70, 1), Duration::from_secs(200)));
         assert_eq!(estimate.p95(), Some(Duration::from_millis(70)));
+        let rate = estimate.rate().unwrap();
+        assert!((rate - 1000.0 / 0.07).abs() < 1.0, "{rate}");
     }
 
     #[test]
     fn old_news_fade() {
         let mut estimate = Estimate::default();
-        estimate.record(Duration::from_secs(1), Duration::from_secs(100));
+        estimate.record(sample(1000, 1), Duration::from_secs(100));
         assert_eq!(estimate.aged(Duration::from_secs(100)), Some(1.0));
         assert_eq!(estimate.aged(Duration::from_secs(220)), Some(0.25));
-        estimate.record_at_least(Duration::from_millis(1), Duration::from_secs(221));
+        estimate.record_at_least(sample(1, 1), Duration::from_secs(221));
         assert_eq!(estimate.mean(), Some(1.0), "a short wait says nothing");
+        estimate.record(sample(100, 1), Duration::from_secs(700));
+        assert!(estimate.mean().unwrap() < 0.11, "and news count the more the older the rest is");
+    }
+
+    /// What is expected at a load, in milliseconds.
+    fn expected(estimate: &Estimate, load: f64) -> f64 {
+        estimate.mean().unwrap() * estimate.factor(load) * 1e3
+    }
+
+    #[test]
+    fn without_a_change_of_the_load_eight_more_double_the_time() {
+        let mut estimate = Estimate::default();
+        (0..50).for_each(|at| estimate.record(sample(90, 1), Duration::from_millis(at)));
+        assert!((expected(&estimate, 1.0) - 90.0).abs() < 0.1);
+        assert!((expected(&estimate, 10.0) - 180.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn what_the_load_does_to_the_time_is_learned() {
+        let (mut shared, mut wide) = (Estimate::default(), Estimate::default());
+        for at in 0..200 {
+            let load = 1 + (at * 7) % 16;
+            shared.record(sample(10 * load, load as u32), Duration::from_millis(at));
+            wide.record(sample(50, load as u32), Duration::from_millis(at));
+        }
+        // One line for all of them, or a line for each.
+        for load in [1.0, 8.0, 16.0] {
+            let (shared, wide) = (expected(&shared, load), expected(&wide, load));
+            assert!((shared - 10.0 * load).abs() < 12.0, "{shared} at {load}");
+            assert!((wide - 50.0).abs() < 5.0, "{wide} at {load}");
+        }
     }
 }

@@ -8,7 +8,8 @@ use object_store::StaticCredentialProvider;
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 
 use crate::bucket::{Bucket, cannot_open, client_options, no_retries};
-use crate::{Cloud, CloudError, Credentials};
+use crate::metered::Metered;
+use crate::{Cloud, CloudError, Costs, Credentials};
 
 /// Where a bucket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +22,14 @@ pub struct Location {
     pub endpoint: Option<String>,
 }
 
-/// A client for `location`; asks nobody yet. `credentials` are the JSON file of a service account, or
+/// A client for `location`; asks nobody yet; requests are counted in `costs`. `credentials` are the JSON file of a service account, or
 /// `google_bearer_token = TOKEN`; without them the `GOOGLE_*` variables, the application default credentials or the
 /// machine's role are used.
 pub(crate) fn open(
     cloud: &str,
     location: &Location,
     credentials: Option<&Credentials>,
+    costs: &Arc<Costs>,
 ) -> Result<Arc<dyn Cloud>, CloudError> {
     let cloud: Arc<str> = cloud.into();
     let wrong = |cause: &dyn std::fmt::Display| cannot_open(&cloud, &location.bucket, cause);
@@ -48,6 +50,7 @@ pub(crate) fn open(
     let mut builder = builder
         .with_client_options(client_options(is_plain))
         .with_bucket_name(&location.bucket)
+        .with_http_connector(Metered::new(costs, &location.bucket))
         .with_retry(no_retries());
     if let Some(endpoint) = &location.endpoint {
         builder = builder.with_base_url(endpoint);

@@ -5,7 +5,7 @@ use environment::Clock;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Sample};
 use crate::sickness::Sickness;
 use crate::{CloudError, Operation};
 
@@ -29,6 +29,8 @@ pub struct Health {
 struct State {
     directions: [Track; 2],
     counts: [OperationCounts; 5],
+    /// Operations that run at a time; the others wait. 0: nobody has said.
+    places: u32,
     last_error: Option<String>,
 }
 
@@ -36,11 +38,13 @@ struct State {
 struct Track {
     /// By size: up to 64 KiB, up to 1 MiB, larger.
     latency: [Estimate; 3],
-    /// Bytes per second of one transfer, exponentially weighted.
-    rate: Option<f64>,
     /// Share of operations that failed or brought something unusable, exponentially weighted.
     failing: f64,
     in_flight: u32,
+    /// Those in flight and those that wait for their turn.
+    pending: u32,
+    /// Until when the rates that are allowed are used up.
+    booked: Duration,
     sickness: Sickness,
 }
 
@@ -85,10 +89,21 @@ pub struct DirectionHealth {
     pub mean_latency: [Option<f64>; 3],
     /// 95th percentile in seconds of the same.
     pub p95_latency: [Option<f64>; 3],
-    /// Mean bytes per second of one transfer.
-    pub bytes_per_second: Option<f64>,
+    /// Mean bytes per second of one transfer, of the same.
+    pub bytes_per_second: [Option<f64>; 3],
     /// Running now.
     pub in_flight: u32,
+    /// Asked for and not done: those in flight and those that wait for their turn.
+    pub pending: u32,
+}
+
+/// When one operation more would be done, in seconds; 0 as long as nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// On average; later where much has failed lately.
+    pub expected: f64,
+    /// So long it takes at most, nineteen times out of twenty, if it succeeds.
+    pub slow: f64,
 }
 
 impl Direction {
@@ -148,8 +163,9 @@ impl Track {
             error_rate: self.failing,
             mean_latency: std::array::from_fn(|at| self.latency[at].mean()),
             p95_latency: std::array::from_fn(|at| self.latency[at].p95().map(|p95| p95.as_secs_f64())),
-            bytes_per_second: self.rate,
+            bytes_per_second: std::array::from_fn(|at| self.latency[at].rate()),
             in_flight: self.in_flight,
+            pending: self.pending,
         }
     }
 }
@@ -172,15 +188,31 @@ impl Health {
         self.state.lock().directions[direction as usize].sickness.admits(now)
     }
 
-    /// A number to rank clouds by for moving `bytes`, smaller is better: the expected seconds, raised by what is
-    /// under way there already (so that many callers spread in proportion to speed, `K60`) and by recent
-    /// failures. A cloud without news for long, or at all, ranks well and so gets measured (`K35`).
-    pub fn cost(&self, direction: Direction, bytes: u64) -> f64 {
+    /// When moving `bytes` would be done if it were asked for now, to rank clouds by: after what is pending there already (so that many callers
+    /// spread in proportion to speed, `K60`) and, where rates are limited, after what they have been used up for. Recent failures make
+    /// it later. A cloud without news for long, or at all, is expected to be fast and so gets measured (`K35`), by one operation at a time.
+    pub fn forecast(&self, direction: Direction, bytes: u64) -> Forecast {
         let now = self.clock.monotonic();
         let state = self.state.lock();
         let track = &state.directions[direction as usize];
-        let latency = track.latency_of(bytes).and_then(|estimate| estimate.aged(now)).unwrap_or(0.0);
-        (latency + 1e-6) * (1.0 + f64::from(track.in_flight) / 8.0) * (1.0 + 9.0 * track.failing)
+        let Some(estimate) = track.latency_of(bytes) else {
+            return Forecast { expected: 1e-6 * f64::from(1 + track.pending), slow: 0.0 };
+        };
+        let mean = estimate.mean().unwrap_or_default() + 1e-6;
+        let fresh = match track.pending {
+            0 => estimate.aged(now).unwrap_or_default() + 1e-6,
+            _ => mean,
+        };
+        let places = if state.places == 0 { u32::MAX } else { state.places };
+        let all: u32 = state.directions.iter().map(|track| track.pending).sum();
+        let queued = f64::from((all + 1).saturating_sub(places)) / f64::from(places);
+        let load = f64::from((track.pending + 1).min(places));
+        let held_up = estimate.factor(load) * (1.0 + queued);
+        let failing = 1.0 + 9.0 * track.failing;
+        let booked = track.booked.saturating_sub(now).as_secs_f64();
+        let p95 = estimate.p95().unwrap_or_default().as_secs_f64();
+        let slow = p95.max(mean) * fresh / mean;
+        Forecast { expected: booked + fresh * held_up * failing, slow: booked + slow * held_up }
     }
 
     /// The 95th percentile of the time that moving `bytes` takes, as far as known.
@@ -217,10 +249,49 @@ impl Health {
         }
     }
 
+    /// So many operations run at a time.
+    pub(crate) fn has_places(&self, places: usize) {
+        self.state.lock().places = u32::try_from(places).unwrap_or(u32::MAX);
+    }
+
+    /// The rates that are allowed in this direction are used up until `booked`.
+    pub(crate) fn book(&self, direction: Direction, booked: Duration) {
+        let mut state = self.state.lock();
+        let track = &mut state.directions[direction as usize];
+        track.booked = track.booked.max(booked);
+    }
+
+    /// An operation is asked for; it is done when the guard is dropped.
+    pub(crate) fn arrive(&self, operation: Operation) -> Pending<'_> {
+        let direction = Direction::of(operation);
+        self.state.lock().directions[direction as usize].pending += 1;
+        Pending { health: self, direction }
+    }
+
     /// An operation begins; tell the returned guard how it ended.
     pub(crate) fn begin(&self, operation: Operation) -> Running<'_> {
-        self.state.lock().directions[Direction::of(operation) as usize].in_flight += 1;
-        Running { health: self, operation, begun: self.clock.monotonic(), ended: false }
+        let mut state = self.state.lock();
+        let track = &mut state.directions[Direction::of(operation) as usize];
+        track.in_flight += 1;
+        Running {
+            health: self,
+            operation,
+            begun: self.clock.monotonic(),
+            load: track.in_flight,
+            ended: false,
+        }
+    }
+}
+
+/// An operation that is asked for and not done.
+pub(crate) struct Pending<'a> {
+    health: &'a Health,
+    direction: Direction,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.health.state.lock().directions[self.direction as usize].pending -= 1;
     }
 }
 
@@ -229,15 +300,21 @@ pub(crate) struct Running<'a> {
     health: &'a Health,
     operation: Operation,
     begun: Duration,
+    load: u32,
     ended: bool,
 }
 
 impl Running<'_> {
+    /// As far as it has gone.
+    fn sample(&self, now: Duration) -> Sample {
+        Sample { took: now.saturating_sub(self.begun), load: self.load, bytes: 0 }
+    }
+
     /// The operation is over and moved `bytes`.
     pub fn end(mut self, result: Result<u64, &CloudError>) {
         self.ended = true;
         let now = self.health.clock.monotonic();
-        let took = now.saturating_sub(self.begun);
+        let sample = self.sample(now);
         let mut state = self.health.state.lock();
         let track = &mut state.directions[Direction::of(self.operation) as usize];
         track.in_flight -= 1;
@@ -250,17 +327,11 @@ impl Running<'_> {
         }
         if is_transfer(self.operation) {
             match result {
-                Ok(bytes) => {
-                    track.latency[size_class(bytes)].record(took, now);
-                    if bytes > 0 && !took.is_zero() {
-                        let rate = bytes as f64 / took.as_secs_f64();
-                        track.rate = Some(track.rate.map_or(rate, |mean| mean + 0.2 * (rate - mean)));
-                    }
-                }
+                Ok(bytes) => track.latency[size_class(bytes)].record(Sample { bytes, ..sample }, now),
                 Err(_) if answered => {}
                 Err(_) => track.latency.iter_mut().for_each(|estimate| {
                     if estimate.mean().is_some() {
-                        estimate.record_at_least(took, now);
+                        estimate.record_at_least(sample, now);
                     }
                 }),
             }
@@ -285,7 +356,7 @@ impl Drop for Running<'_> {
             return;
         }
         let now = self.health.clock.monotonic();
-        let took = now.saturating_sub(self.begun);
+        let sample = self.sample(now);
         let mut state = self.health.state.lock();
         state.counts(self.operation).cancelled += 1;
         let track = &mut state.directions[Direction::of(self.operation) as usize];
@@ -296,7 +367,7 @@ impl Drop for Running<'_> {
             let known = track.latency.iter().any(|estimate| estimate.mean().is_some());
             for (class, estimate) in track.latency.iter_mut().enumerate() {
                 if estimate.mean().is_some() || (!known && class == 1) {
-                    estimate.record_at_least(took, now);
+                    estimate.record_at_least(sample, now);
                 }
             }
         }

@@ -8,7 +8,8 @@
 //! share all but how they are opened), [`sftp`], [`webdav`], [`swift`]. *Wrappers* implement the
 //! same trait around another one: [`Timeouts`], [`Accounted`], [`Observed`], [`Throttled`], [`Limited`], [`Retry`],
 //! [`ReadOnly`]. [`Connection`] stacks them in that order around a driver and adds the driver's [`Health`]: how fast it answers, how often it fails,
-//! whether it is sick at the moment.
+//! whether it is sick at the moment, and when it would be done with one operation more ([`Health::forecast`]); and its [`Costs`]: what was asked of
+//! it that its provider may charge for, by [`Prices`].
 //!
 //! The crate knows nothing of blocks, fragments, keys or redundancy over several clouds: that is `blocks`.
 //!
@@ -50,9 +51,11 @@ mod http;
 mod limited;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
+mod metered;
 mod moving;
 mod name;
 mod observed;
+mod prices;
 mod read_only;
 mod retry;
 pub mod s3;
@@ -74,13 +77,14 @@ pub use credentials::{Credentials, InvalidCredentials};
 pub use error::{CloudError, ErrorKind, Operation};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::{Fault, Faulty, Side};
-pub use health::{CloudHealth, Direction, DirectionHealth, Health, OperationCounts};
+pub use health::{CloudHealth, Direction, DirectionHealth, Forecast, Health, OperationCounts};
 pub use limited::Limited;
 #[cfg(any(test, feature = "testing"))]
 pub use memory::Memory;
 pub use moving::Moving;
 pub use name::{InvalidName, ObjectName};
 pub use observed::Observed;
+pub use prices::{Charge, Prices};
 pub use read_only::ReadOnly;
 pub use retry::{Retry, RetryPolicy};
 #[cfg(any(test, feature = "testing"))]

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 
-use crate::{Cloud, CloudError, ErrorKind, ObjectName, Operation, PutMode};
+use crate::health::Pending;
+use crate::{Cloud, CloudError, ErrorKind, Health, ObjectName, Operation, PutMode};
 
 /// Runs at most so many operations at a time; a bounded number of others waits in line, the rest is turned away
 /// with [`ErrorKind::Transient`] (D11).
@@ -14,6 +15,15 @@ pub struct Limited {
     cloud: Arc<str>,
     running: Semaphore,
     admitted: Semaphore,
+    places: usize,
+    health: Option<Arc<Health>>,
+}
+
+/// An operation's right to run.
+struct Turn<'a> {
+    _place: SemaphorePermit<'a>,
+    _turn: SemaphorePermit<'a>,
+    _pending: Option<Pending<'a>>,
 }
 
 impl Limited {
@@ -21,21 +31,26 @@ impl Limited {
     pub fn new(inner: Arc<dyn Cloud>, cloud: &Arc<str>, running: usize, waiting: usize) -> Limited {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let admitted = Semaphore::new(running + waiting.min(Semaphore::MAX_PERMITS / 2));
-        Limited { inner, cloud: cloud.clone(), running: Semaphore::new(running), admitted }
+        let cloud = cloud.clone();
+        Limited { inner, cloud, running: Semaphore::new(running), admitted, places: running, health: None }
     }
 
-    async fn admit(
-        &self,
-        operation: Operation,
-        object: &str,
-    ) -> Result<(SemaphorePermit<'_>, SemaphorePermit<'_>), CloudError> {
+    /// Tells `health` how many run and wait.
+    #[must_use]
+    pub fn telling(self, health: Arc<Health>) -> Limited {
+        health.has_places(self.places);
+        Limited { health: Some(health), ..self }
+    }
+
+    async fn admit(&self, operation: Operation, object: &str) -> Result<Turn<'_>, CloudError> {
         let refused = |cause| CloudError::new(ErrorKind::Transient, &self.cloud, operation, object, cause);
         let place = self.admitted.try_acquire().map_err(|error| match error {
             TryAcquireError::NoPermits => refused("too many operations are waiting for this cloud already"),
             TryAcquireError::Closed => refused("the cloud is closed"),
         })?;
+        let pending = self.health.as_ref().map(|health| health.arrive(operation));
         let turn = self.running.acquire().await.map_err(|_| refused("the cloud is closed"))?;
-        Ok((turn, place))
+        Ok(Turn { _place: place, _turn: turn, _pending: pending })
     }
 }
 

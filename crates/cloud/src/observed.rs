@@ -92,7 +92,7 @@ mod tests {
         slow.set(Side::Reads, Fault::Delay(Duration::from_secs(1)));
         fast_cloud.get(&name(), None).await.unwrap();
         slow_cloud.get(&name(), None).await.unwrap();
-        let cost = |health: &Health| health.cost(Direction::Read, 1 << 20);
+        let cost = |health: &Health| health.forecast(Direction::Read, 1 << 20).expected;
         assert!(cost(&fast_health) < cost(&slow_health));
         assert_eq!(slow_health.p95(Direction::Read, 1), Some(Duration::from_secs(1)));
 
@@ -106,14 +106,14 @@ mod tests {
         let (faulty, cloud, health, clock) = observed();
         faulty.inner().poke(&name(), Some("x".into()));
         cloud.get(&name(), None).await.unwrap();
-        let before = health.cost(Direction::Read, 1);
+        let before = health.forecast(Direction::Read, 1).expected;
         faulty.set(Side::Reads, Fault::Hang);
         let object = name();
         tokio::select! {
             _ = cloud.get(&object, None) => unreachable!("hangs"),
             () = clock.sleep(Duration::from_secs(2)) => {}
         }
-        assert!(health.cost(Direction::Read, 1) > before + 0.3);
+        assert!(health.forecast(Direction::Read, 1).expected > before + 0.3);
         let snapshot = health.snapshot();
         let get = &snapshot.operations[1];
         assert_eq!((get.0, get.1.answered, get.1.cancelled), ("get", 1, 1));

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 
 use crate::bucket::{Bucket, cannot_open, client_options, no_retries};
-use crate::{Cloud, CloudError, Credentials};
+use crate::metered::Metered;
+use crate::{Cloud, CloudError, Costs, Credentials};
 
 /// Where a bucket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +34,13 @@ const KEYS: [(&str, AmazonS3ConfigKey); 3] = [
     ("aws_session_token", AmazonS3ConfigKey::Token),
 ];
 
-/// A client for `location`; asks nobody yet. With `credentials` nothing is taken from the environment; without, the
+/// A client for `location`; asks nobody yet; requests are counted in `costs`. With `credentials` nothing is taken from the environment; without, the
 /// `AWS_*` variables or the machine's role are used.
 pub(crate) fn open(
     cloud: &str,
     location: &Location,
     credentials: Option<&Credentials>,
+    costs: &Arc<Costs>,
 ) -> Result<Arc<dyn Cloud>, CloudError> {
     let cloud: Arc<str> = cloud.into();
     let wrong = |cause: &dyn std::fmt::Display| cannot_open(&cloud, &location.bucket, cause);
@@ -58,6 +60,7 @@ pub(crate) fn open(
         .with_bucket_name(&location.bucket)
         .with_virtual_hosted_style_request(!path_style)
         .with_unsigned_payload(!is_plain)
+        .with_http_connector(Metered::new(costs, &location.bucket))
         .with_retry(no_retries());
     if let Some(endpoint) = &location.endpoint {
         builder = builder.with_endpoint(endpoint);

@@ -8,7 +8,7 @@ use environment::Clock;
 use parking_lot::Mutex;
 
 use crate::contract::length_of;
-use crate::{Cloud, CloudError, ObjectName, PutMode};
+use crate::{Cloud, CloudError, Direction, Health, ObjectName, PutMode};
 
 /// What a cloud may be given to do; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub struct Throttled {
     requests: Option<Line>,
     upload: Option<Line>,
     download: Option<Line>,
+    health: Option<Arc<Health>>,
 }
 
 /// Whoever wants something gets the next time at which there is some.
@@ -56,6 +57,10 @@ impl Line {
         *free_at = began + Duration::from_secs_f64(amount as f64 / self.per_second);
         free_at.saturating_sub(now)
     }
+
+    fn free_at(&self) -> Duration {
+        *self.free_at.lock()
+    }
 }
 
 impl Throttled {
@@ -67,19 +72,33 @@ impl Throttled {
             requests: Line::new(rates.requests.map(u64::from)),
             upload: Line::new(rates.upload),
             download: Line::new(rates.download),
+            health: None,
         }
     }
 
-    async fn wait(&self, line: Option<&Line>, amount: u64) {
+    /// Tells `health` until when the rates are used up.
+    #[must_use]
+    pub fn telling(self, health: Arc<Health>) -> Throttled {
+        Throttled { health: Some(health), ..self }
+    }
+
+    fn book(&self, direction: Direction, until: Duration) {
+        self.health.iter().for_each(|health| health.book(direction, until));
+    }
+
+    async fn wait(&self, line: Option<&Line>, amount: u64, directions: &[Direction]) {
         let Some(line) = line else { return };
-        let wait = line.take(amount, self.clock.monotonic());
+        let now = self.clock.monotonic();
+        let wait = line.take(amount, now);
+        let free_at = line.free_at();
+        directions.iter().for_each(|direction| self.book(*direction, free_at));
         if !wait.is_zero() {
             self.clock.sleep(wait).await;
         }
     }
 
     async fn turn(&self) {
-        self.wait(self.requests.as_ref(), 1).await;
+        self.wait(self.requests.as_ref(), 1, &[Direction::Read, Direction::Write]).await;
     }
 }
 
@@ -87,16 +106,17 @@ impl Throttled {
 impl Cloud for Throttled {
     async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
         self.turn().await;
-        self.wait(self.upload.as_ref(), length_of(&parts)).await;
+        self.wait(self.upload.as_ref(), length_of(&parts), &[Direction::Write]).await;
         self.inner.put(name, parts, mode).await
     }
 
     async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
         self.turn().await;
-        self.wait(self.download.as_ref(), 0).await;
+        self.wait(self.download.as_ref(), 0, &[]).await;
         let bytes = self.inner.get(name, range).await?;
         if let Some(line) = &self.download {
             line.take(bytes.len() as u64, self.clock.monotonic());
+            self.book(Direction::Read, line.free_at());
         }
         Ok(bytes)
     }

@@ -75,6 +75,11 @@ impl Scheme {
         self.kind == Kind::CaontRs
     }
 
+    /// Whether fragments show parts of the block as they are, so that these can be read alone.
+    pub fn shows_parts(self) -> bool {
+        matches!(self.kind, Kind::Replicas | Kind::ReedSolomon)
+    }
+
     /// Whether every fragment is the block.
     pub fn is_replicated(self) -> bool {
         self.kind == Kind::Replicas

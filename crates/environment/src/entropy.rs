@@ -1,5 +1,3 @@
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-
 /// Cryptographically strong random bytes.
 pub trait Entropy: Send + Sync {
     /// Fills `out`. Aborts the process when the operating system has no entropy to give: going on would mean
@@ -14,22 +12,22 @@ pub trait Entropy: Send + Sync {
     }
 }
 
-/// The random generator of the crypto library, seeded by the operating system.
-pub struct SystemEntropy {
-    random: SystemRandom,
-}
+/// The random generator of the operating system. That of the crypto library is taken down when the process ends, and aborts it
+/// if a thread that goes on draws then.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemEntropy(());
 
 impl SystemEntropy {
     /// Ready to use.
     #[allow(clippy::new_without_default)]
     pub fn new() -> SystemEntropy {
-        SystemEntropy { random: SystemRandom::new() }
+        SystemEntropy(())
     }
 }
 
 impl Entropy for SystemEntropy {
     fn fill(&self, out: &mut [u8]) {
-        if self.random.fill(out).is_err() {
+        if getrandom::fill(out).is_err() {
             std::process::abort();
         }
     }

@@ -4,6 +4,8 @@
 //! sends itself SIGKILL when it passes the point that the variable `KURMA_FAILPOINT` names, in the form `NAME` or
 //! `NAME:N` (the N-th time, counted from 1). No destructor runs, no buffer is flushed; standard error says `failpoint NAME`.
 
+use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 /// Every point with what has and has not happened when it is passed. A point that is not listed here cannot be
@@ -23,8 +25,20 @@ pub const POINTS: &[(&str, &str)] = &[
     ("writeback.between-puts", "some fragments of a block are stored"),
     ("writeback.before-commit", "all fragments are stored, no version is committed"),
     ("writeback.after-commit", "versions are committed, dirty data is not yet clean"),
+    ("pack.before-put", "a pack is noted, no fragment of it is stored"),
+    ("pack.before-commit", "all fragments of a pack are stored, none of its blocks is committed"),
+    ("pack.between-commits", "some blocks of a pack are committed, others are not"),
+    ("pack.before-settle", "the last block of a pack is committed, the pack is still noted"),
     ("gc.before-delete", "superseded fragments are about to be deleted"),
     ("gc.before-commit", "fragments are deleted, the queue entry is still there"),
+    ("gc.between-packs", "garbage has let go of its packs, the queue entry is still there"),
+    (
+        "clean.before-put",
+        "blocks are read from packs with much garbage, their new pack is noted and not stored",
+    ),
+    ("clean.before-commit", "blocks are stored in a new pack, the metadata name the old one"),
+    ("clean.between-commits", "some blocks have moved to their new pack, others have not"),
+    ("clean.before-settle", "all blocks have moved to their new pack, which is still noted"),
     ("backup.before-object", "a part of a metadata backup is sealed, no cloud has it"),
     ("backup.before-head", "all parts of a metadata backup are stored, no cloud has its head"),
     ("backup.after-head", "clouds have the head of a metadata backup, the gateway has noted nothing"),
@@ -46,6 +60,12 @@ pub const POINTS: &[(&str, &str)] = &[
     ("shred.after-switch", "all epoch keys are under the next opener, the old one is still there"),
     ("shred.before-destroy", "a backup under the next opener is safe, the old one is still there"),
     ("shred.after-destroy", "the old opener is gone, nobody has been told"),
+    ("migration.before-send", "some files are about to get another policy"),
+    ("migration.sent", "some files have another policy, the rest is still to be found"),
+    ("migration.found", "all files have their policy, and are still being looked for by the books"),
+    ("migration.offered", "blocks are chosen that are to be stored by another policy"),
+    ("migration.before-finish", "nothing of some files is left to be moved, and nobody has noted that"),
+    ("migration.finished", "some files are moved, and noted to be"),
     ("clients.before-record", "a client is confirmed in memory and not yet on disk"),
     ("compound.before-commit", "an atomic compound is run and nothing of it is committed"),
     ("compound.after-commit", "an atomic compound is durable and not yet answered"),
@@ -91,6 +111,7 @@ pub fn pass(name: &str) {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static PASSED: AtomicU64 = AtomicU64::new(0);
+    WATCHER.with_borrow_mut(|watcher| watcher.iter_mut().for_each(|watcher| watcher(name)));
     if let Some((armed, nth)) = armed()
         && armed == name
         && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth
@@ -98,6 +119,30 @@ pub fn pass(name: &str) {
         let _ = writeln!(std::io::stderr(), "failpoint {name}");
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         std::process::abort();
+    }
+}
+
+type Watcher = Box<dyn FnMut(&str)>;
+
+thread_local! {
+    static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
+}
+
+/// Has `watcher` told of every point that this thread passes, before anything else happens there: for tests whose whole world
+/// runs in one thread, and who end it by keeping what is on the disk at that moment. `watcher` passes no point itself.
+/// Nothing is told in release builds.
+pub fn watch(watcher: impl FnMut(&str) + 'static) -> Watching {
+    WATCHER.set(Some(Box::new(watcher)));
+    Watching(PhantomData)
+}
+
+/// Points are told of until this is dropped, in the thread where that was asked for.
+#[must_use = "nothing is told after it is dropped"]
+pub struct Watching(PhantomData<*const ()>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        WATCHER.set(None);
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `GET /v1/status` | volumes, clouds, node, and what needs attention |
 //! | `GET /v1/volumes`, `GET /v1/volumes/NAME` | volumes with policy and usage |
 //! | `POST /v1/volumes`, `POST /v1/volumes/NAME/set`, `.../delete` | make, change, delete |
+//! | `POST /v1/volumes/NAME/migrate` `{directory, wait}` | files that exist move to the present policy: `{directories, files, bytes}` are left |
 //! | `GET /v1/clouds`, `GET /v1/clouds/NAME`, `POST /v1/clouds/NAME/test` | clouds with health; a measured probe |
 //! | `POST /v1/clouds`, `POST /v1/clouds/NAME/drain` `{to}`, `.../remove` | add, empty, take away |
 //! | `POST /v1/flush` `{volume, timeout}` | what is left to do: `{dirty_bytes, repairs, backup}` |
@@ -17,6 +18,8 @@
 //! | `GET /v1/tamper-log?since=SPAN&limit=N` | incidents, oldest first; no limit: the newest 1,024; 0: all |
 //! | `POST /v1/backup` | a metadata backup now, and how the backups are doing |
 //! | `GET /v1/backups` | the same without making one, and what each cloud has: `{status, clouds}` |
+//! | `GET /v1/cost` | what the clouds have been asked for and cost so far: `{since, clouds, money, crashes, ...}` |
+//! | `POST /v1/cost/measure` | the same, after listing the clouds to see what lies there |
 //! | `POST /v1/meta/check` | findings |
 //! | `GET /v1/meta/dump` | all metadata, sealed: docs/formats.md |
 //! | `GET /v1/key` | identity of the key file, epochs of the volumes' keys |
@@ -37,6 +40,7 @@ mod backups;
 mod cached;
 mod clients;
 mod clouds;
+mod cost;
 mod door;
 mod keys;
 mod metadata;
@@ -99,12 +103,15 @@ pub(crate) fn router(node: Arc<Node>, door: Arc<Door>) -> Router {
         .route("/v1/volumes", get(volumes::list).post(volumes::create))
         .route("/v1/volumes/{name}", get(volumes::show))
         .route("/v1/volumes/{name}/set", post(volumes::set))
+        .route("/v1/volumes/{name}/migrate", post(volumes::migrate))
         .route("/v1/volumes/{name}/delete", post(volumes::delete))
         .route("/v1/clouds", get(clouds::list).post(clouds::add))
         .route("/v1/clouds/{name}", get(clouds::show))
         .route("/v1/clouds/{name}/test", post(clouds::test))
         .route("/v1/clouds/{name}/drain", post(clouds::drain))
         .route("/v1/clouds/{name}/remove", post(clouds::remove))
+        .route("/v1/cost", get(cost::show))
+        .route("/v1/cost/measure", post(cost::measure))
         .route("/v1/flush", post(upkeep::flush))
         .route("/v1/scrub", post(upkeep::scrub))
         .route("/v1/orphans", post(upkeep::orphans))

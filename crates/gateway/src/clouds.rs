@@ -11,8 +11,8 @@ use blocks::{BlockStore, CloudId};
 use bytes::Bytes;
 use cloud::dir::Marker;
 use cloud::{
-    CloudError, CloudUrl, Connection, Credentials, Direction, ErrorKind, ObjectName, Options, PutMode, Rates,
-    TimeoutPolicy,
+    CloudError, CloudUrl, Connection, Credentials, Direction, ErrorKind, ObjectName, Options, Prices,
+    PutMode, Rates, TimeoutPolicy,
 };
 use environment::Environment;
 use meta::MetaStore;
@@ -21,6 +21,7 @@ use seal::KeyFile;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
+use crate::bill::Bill;
 use crate::config::{ByteSize, CloudConfig};
 use crate::node_rows::{CloudRows, Place};
 use crate::{StartError, config_file::ConfigFile};
@@ -43,6 +44,7 @@ pub(crate) struct Twins {
 pub(crate) struct Clouds {
     environment: Environment,
     markers: Markers,
+    bill: Arc<Bill>,
     state: RwLock<State>,
 }
 
@@ -81,6 +83,7 @@ impl Clouds {
         environment: &Environment,
         key: &KeyFile,
         store: &dyn MetaStore,
+        bill: Arc<Bill>,
     ) -> Result<Clouds, StartError> {
         let mut rows = CloudRows::load(store).await.map_err(StartError::configuration)?;
         let markers = Markers(key.shared_secret("cloud markers"));
@@ -98,6 +101,7 @@ impl Clouds {
             return Err(StartError::Configuration(format!("none of the clouds can be used: {causes}")));
         }
         for (connection, down) in &opened {
+            bill.charge(connection.name(), connection.costs());
             if let Some(cause) = down {
                 let name = connection.name();
                 tracing::error!(cloud = %name, %cause, "the cloud is down; going on without it until it is back");
@@ -112,7 +116,7 @@ impl Clouds {
             connections: names.zip(opened.into_iter().map(|(connection, _)| connection)).collect(),
             places: rows.places(),
         };
-        Ok(Clouds { environment: environment.clone(), markers, state: RwLock::new(state) })
+        Ok(Clouds { environment: environment.clone(), markers, bill, state: RwLock::new(state) })
     }
 
     /// The connection of every number whose cloud is configured.
@@ -228,6 +232,7 @@ impl Clouds {
         let marker = self.markers.of(&cloud.name, false);
         let (connection, down) =
             connect(&self.environment, &resolved, marker).await.map_err(|cause| cause.to_string())?;
+        self.bill.charge(connection.name(), connection.costs());
         if let Some(cause) = down {
             return Err(cause.to_string());
         }
@@ -412,6 +417,7 @@ async fn connect(
             download: cloud.download_rate.map(ByteSize::bytes),
         },
         read_only: cloud.read_only,
+        prices: cloud.price.as_ref().map(Prices::from),
         timeouts: TimeoutPolicy { base: cloud.timeout.as_duration(), ..TimeoutPolicy::default() },
         marker: Some(marker),
         ..Options::default()

@@ -4,6 +4,7 @@
 //! default except the clouds and volumes themselves. Relative paths are relative to the folder of the file.
 
 mod backup;
+mod cost;
 mod error;
 mod export;
 mod log;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use backup::BackupConfig;
+pub use cost::{Prefer, PriceConfig, ReadConfig};
 pub use error::ConfigError;
 pub use export::{ExportConfig, Squash};
 pub use log::{LogConfig, LogFormat};
@@ -45,6 +47,8 @@ pub struct Config {
     pub cache: CacheConfig,
     /// The metadata store.
     pub meta: MetaConfig,
+    /// Reading from clouds.
+    pub read: ReadConfig,
     /// Work behind the scenes.
     pub upkeep: UpkeepConfig,
     /// Backups of the metadata in the clouds.
@@ -152,8 +156,12 @@ pub struct UpkeepConfig {
     /// Bytes that write-back, repair and scrub may have in flight together.
     pub in_flight: ByteSize,
     /// Blocks that are no longer than this when sealed share objects in the clouds, unless they are full blocks of their file; 0 for
-    /// none.
+    /// none. At most a quarter of `pack_size`.
     pub longest_packed: ByteSize,
+    /// Bytes a second that `kurma volume migrate` moves from one policy to another, at most; 0: no limit.
+    pub migration_rate: ByteSize,
+    /// Bytes of such an object when it is full, before it is dispersed: 1MiB to 16MiB.
+    pub pack_size: ByteSize,
     /// How long a stop waits for dirty data to reach the clouds.
     pub stop_wait: Span,
 }
@@ -192,6 +200,9 @@ pub struct CloudConfig {
     /// Nothing new goes here; set by `kurma cloud drain`. Take it away to use the cloud again.
     #[serde(default)]
     pub drained: bool,
+    /// What the provider charges, for `kurma cost` and for `read.prefer = "cost"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceConfig>,
 }
 
 impl CloudConfig {
@@ -208,6 +219,7 @@ impl CloudConfig {
             download_rate: None,
             read_only: false,
             drained: false,
+            price: None,
         }
     }
 
@@ -327,12 +339,40 @@ impl Default for MetaConfig {
     }
 }
 
+impl UpkeepConfig {
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let (packed, pack, in_flight) = (self.longest_packed, self.pack_size, self.in_flight);
+        if !(ByteSize::mib(1)..=ByteSize::mib(16)).contains(&pack) {
+            return Err(("pack_size", format!("{pack} is not between 1MiB and 16MiB")));
+        }
+        if pack > in_flight {
+            return Err((
+                "pack_size",
+                format!(
+                    "{pack} is more than may be in flight: lower it, or raise upkeep.in_flight ({in_flight})"
+                ),
+            ));
+        }
+        if packed.bytes() > pack.bytes() / 4 {
+            return Err((
+                "longest_packed",
+                format!(
+                    "{packed} is more than a quarter of upkeep.pack_size ({pack}): lower it, or raise that"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Default for UpkeepConfig {
     fn default() -> Self {
         UpkeepConfig {
             gc_delay: Span::from_secs(600),
             in_flight: ByteSize::mib(64),
             longest_packed: ByteSize::kib(0),
+            pack_size: ByteSize::mib(4),
+            migration_rate: ByteSize::mib(32),
             stop_wait: Span::from_secs(30),
         }
     }
@@ -418,6 +458,7 @@ impl Config {
                 return wrong(key, format!("{size} is too small: at least {least}MiB"));
             }
         }
+        self.upkeep.check().or_else(|(key, why)| wrong(&format!("upkeep.{key}"), why))?;
         self.backup.check().or_else(|(key, why)| wrong(&format!("backup.{key}"), why))?;
         self.log.check().or_else(|why| wrong("log.level", why))?;
         let is_name = |name: &str| {
@@ -460,6 +501,7 @@ impl Config {
                 return wrong(&format!("cloud[{at}].credentials"), why);
             }
         }
+        self.check_costs().or_else(|(key, why)| wrong(&key, why))?;
         for (at, volume) in self.volumes.iter().enumerate() {
             self.check_volume(volume, at, &is_name)
                 .or_else(|(key, why)| wrong(&format!("volume[{at}].{key}"), why))?;

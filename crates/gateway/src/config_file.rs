@@ -59,6 +59,10 @@ impl ConfigFile {
             if cloud.read_only {
                 table["read_only"] = value(true);
             }
+            if let Some(price) = &cloud.price {
+                let said = price.named().into_iter().filter(|(_, price)| *price != 0.0);
+                table["price"] = value(said.collect::<toml_edit::InlineTable>());
+            }
             let clouds = document.entry("cloud").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
             match clouds {
                 Item::ArrayOfTables(clouds) => clouds.push(table),

@@ -87,6 +87,7 @@ impl Gateway {
         let pin_task = tokio::spawn(node.clone().keep_pinned(stop.clone()));
         let keys_task = tokio::spawn(node.clone().keep_keys(stop.clone()));
         let backup_task = tokio::spawn(node.clone().keep_backups(stop.clone()));
+        let bill_task = tokio::spawn(node.clone().keep_bill(stop.clone()));
         node.resume_drains();
         tracing::info!(%nfs, %admin, volumes = ?node.volume_names(), "serving");
         let security_task = tokio::spawn({
@@ -106,6 +107,7 @@ impl Gateway {
             pin_task,
             keys_task,
             backup_task,
+            bill_task,
             security_task,
         ];
         if let Some((tcp, udp)) = portmapper_sockets {

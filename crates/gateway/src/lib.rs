@@ -11,6 +11,7 @@
 
 mod admin;
 mod backups;
+mod bill;
 mod clean_stop;
 mod clouds;
 pub mod config;

@@ -21,6 +21,7 @@ use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
 use crate::backups::{Backups, CHANGES};
+use crate::bill::Bill;
 use crate::clouds::Clouds;
 use crate::config::{NfsConfig, OwnerNames, VolumeConfig};
 use crate::config_file::ConfigFile;
@@ -70,6 +71,7 @@ pub(crate) struct Node {
     pub changing_clouds: tokio::sync::Mutex<()>,
     pub drains: Drains,
     pub backups: Backups,
+    pub bill: Arc<Bill>,
     pub file: ConfigFile,
     /// Work that nobody waits for ends.
     pub stop: CancellationToken,
@@ -144,9 +146,11 @@ impl Node {
                         folder.join("tamper.log").display()
                     ))
                 })?;
-        let clouds = Clouds::open(&config.clouds, &environment, &key, &*shared_store).await?;
+        let bill = Arc::new(Bill::open(&folder.join("costs.json"), &environment.clock)?);
+        let clouds = Clouds::open(&config.clouds, &environment, &key, &*shared_store, bill.clone()).await?;
         let limits = blocks::Limits {
             bytes_in_flight: 2 * config.upkeep.in_flight.bytes(),
+            preference: config.read.preference(),
             ..blocks::Limits::default()
         };
         let sink: Arc<dyn IncidentSink> = incidents.clone();
@@ -212,6 +216,7 @@ impl Node {
             changing_clouds: tokio::sync::Mutex::default(),
             drains: Drains::default(),
             backups,
+            bill,
             file,
             stop: CancellationToken::new(),
             served: RwLock::default(),
@@ -319,6 +324,8 @@ impl Node {
         let config = UpkeepConfig {
             in_flight: self.config.upkeep.in_flight.bytes(),
             longest_packed: self.config.upkeep.longest_packed.bytes(),
+            migration_rate: self.config.upkeep.migration_rate.bytes(),
+            pack_size: self.config.upkeep.pack_size.bytes(),
             ..UpkeepConfig::default()
         };
         let upkeep = Upkeep::new(
@@ -440,6 +447,7 @@ impl Node {
         {
             tracing::warn!(%error, "the next start needs the journal");
         }
+        self.bill.close().await;
         self.folder.withdraw_admin();
         left
     }

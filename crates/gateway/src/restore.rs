@@ -11,7 +11,7 @@ use backup::{
 };
 use bytes::Bytes;
 use cache::Cache;
-use cloud::Connection;
+use cloud::{Connection, Costs};
 use environment::Environment;
 use journal::{Journal, JournalConfig, Lsn};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
@@ -19,6 +19,7 @@ use seal::KeyFile;
 use serde::Serialize;
 
 use crate::backups::{ListedBackup, keys, seconds};
+use crate::bill::Bill;
 use crate::clouds::{Clouds, connect_known};
 use crate::config::CloudConfig;
 use crate::data_folder::{DataFolder, make_private, write_durably};
@@ -130,6 +131,7 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, StartError> {
 struct Looked {
     survey: Survey,
     places: Vec<Place>,
+    costs: Vec<(String, Arc<Costs>)>,
     /// Those that cannot even be tried.
     out: Vec<(String, String)>,
 }
@@ -140,17 +142,20 @@ async fn look(
     keys: &backup::BackupKeys,
     clouds: &BTreeMap<String, String>,
 ) -> Result<Looked, StartError> {
-    let (mut places, mut out) = (Vec::new(), Vec::new());
+    let (mut places, mut costs, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for (name, url) in clouds {
         let connected: Result<Connection, String> =
             connect_known(environment, &CloudConfig::new(name, url), key).await;
         match connected {
-            Ok(connection) => places.push(Place { name: name.clone(), cloud: connection.as_cloud() }),
+            Ok(connection) => {
+                costs.push((name.clone(), connection.costs().clone()));
+                places.push(Place { name: name.clone(), cloud: connection.as_cloud() });
+            }
             Err(cause) => out.push((name.clone(), cause)),
         }
     }
     let survey = Survey::of(keys, &places).await;
-    Ok(Looked { survey, places, out })
+    Ok(Looked { survey, places, costs, out })
 }
 
 /// A backup that can be restored.
@@ -287,10 +292,13 @@ async fn build(
     set_backup_state(&store, State::restored(parent).encode().into()).await.map_err(wrong)?;
     set_loading(&store, false).await.map_err(wrong)?;
 
-    let clouds = Clouds::open(&config.clouds, environment, key, &store).await?;
+    let bill = Arc::new(Bill::open(&folder.join("costs.json"), &environment.clock)?);
+    looked.costs.iter().for_each(|(name, costs)| bill.charge(name, costs));
+    let clouds = Clouds::open(&config.clouds, environment, key, &store, bill.clone()).await?;
     let (objects, lost, findings) =
         lost::settle(config, environment, &folder, key, (&store, &cache, &clouds), &unsaved).await?;
     let rows = count(&store).await?;
+    bill.close().await;
     cache.close().await;
     store.close().await.map_err(wrong)?;
     journal.close().await.map_err(wrong)?;

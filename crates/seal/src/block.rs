@@ -4,7 +4,7 @@ use environment::Entropy;
 use ids::Timestamp;
 use zeroize::Zeroizing;
 
-use crate::gcm::{GcmKey, TAG_LEN, gcm_nonce};
+use crate::gcm::{GcmKey, GcmStream, TAG_LEN, gcm_nonce};
 use crate::secret::{KEY_LEN, derive};
 use crate::{BlockIdentity, FileKey, OpenError, Padding};
 
@@ -14,6 +14,8 @@ pub(crate) const NONCE_LEN: usize = 24;
 const CLEAR_LEN: usize = 64;
 /// Plaintext length and time, sealed in front of the data.
 const INNER_LEN: usize = 16;
+/// What padding is made of.
+const ZEROS: [u8; 4096] = [0; 4096];
 
 /// How much longer a sealed block is than its padded plaintext.
 pub const SEAL_OVERHEAD: usize = CLEAR_LEN + INNER_LEN + TAG_LEN;
@@ -115,7 +117,8 @@ pub fn sealed_len(plaintext_len: usize, padding: Padding) -> usize {
     SEAL_OVERHEAD + padding.padded_len(plaintext_len)
 }
 
-/// Seals one block whose plaintext is the concatenation of `parts`: one allocation, one copy, encrypted in place.
+/// Seals one block whose plaintext is the concatenation of `parts`: one allocation, and one pass
+/// that encrypts from the parts into it.
 ///
 /// Every call draws a fresh 192-bit nonce, so sealing the same block twice is harmless (`K25`).
 ///
@@ -152,21 +155,30 @@ pub(crate) fn seal_under<P: AsRef<[u8]>>(
     out.extend_from_slice(&[FORMAT, options.suite.byte(), 0, 0, 0, 0, 0, 0]);
     out.extend_from_slice(nonce);
     out.extend_from_slice(keys.commitment());
-    out.extend_from_slice(&(len as u32).to_be_bytes());
-    out.extend_from_slice(&options.time.nanos.to_be_bytes());
-    out.extend_from_slice(&options.time.seconds.to_be_bytes());
-    for part in parts {
-        out.extend_from_slice(part.as_ref());
+    let aad = associated_data(&out, identity);
+    let mut inner = [0; INNER_LEN];
+    inner[..4].copy_from_slice(&(len as u32).to_be_bytes());
+    inner[4..8].copy_from_slice(&options.time.nanos.to_be_bytes());
+    inner[8..].copy_from_slice(&options.time.seconds.to_be_bytes());
+    match options.suite {
+        Suite::Aes256Gcm | Suite::Convergent => {
+            let mut stream = GcmStream::new(keys.subkey(), gcm_nonce(nonce), &aad);
+            stream.append(&inner, &mut out);
+            parts.iter().for_each(|part| stream.append(part.as_ref(), &mut out));
+            while out.len() < total - TAG_LEN {
+                let padding = ZEROS.len().min(total - TAG_LEN - out.len());
+                stream.append(&ZEROS[..padding], &mut out);
+            }
+            stream.finish(&mut out);
+        }
+        Suite::IntegrityOnly => {
+            out.extend_from_slice(&inner);
+            parts.iter().for_each(|part| out.extend_from_slice(part.as_ref()));
+            out.resize(total - TAG_LEN, 0);
+            let tag = keys.mac(&out[CLEAR_LEN..], &aad);
+            out.extend_from_slice(&tag);
+        }
     }
-    out.resize(total - TAG_LEN, 0);
-
-    let (clear, body) = out.split_at_mut(CLEAR_LEN);
-    let aad = associated_data(clear, identity);
-    let tag = match options.suite {
-        Suite::Aes256Gcm | Suite::Convergent => GcmKey::new(keys.subkey()).seal(gcm_nonce(nonce), &aad, body),
-        Suite::IntegrityOnly => keys.mac(body, &aad),
-    };
-    out.extend_from_slice(&tag);
     SealedBlock(Bytes::from(out))
 }
 

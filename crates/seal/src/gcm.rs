@@ -1,7 +1,10 @@
+mod stream;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use crate::OpenError;
 use crate::secret::KEY_LEN;
+pub(crate) use stream::GcmStream;
 
 /// Length of an authentication tag.
 pub const TAG_LEN: usize = 16;

@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    GarbageCollector, MaintainedVolume, Reaper, Repairer, Scrubber, UpkeepConfig, UpkeepError, WriteBack,
+    Cleaner, GarbageCollector, MaintainedVolume, Migrator, Reaper, Repairer, Scrubber, UpkeepConfig,
+    UpkeepError, WriteBack,
 };
 
 /// All upkeep of one volume. [`Upkeep::start`] runs the loops; the parts can also be driven one by one.
@@ -20,10 +21,14 @@ pub struct Upkeep<V: ?Sized> {
     pub repairer: Repairer<V>,
     /// Old versions.
     pub garbage: GarbageCollector<V>,
+    /// Packs with much garbage.
+    pub cleaner: Cleaner<V>,
     /// Fragments that nobody reads.
     pub scrubber: Scrubber<V>,
     /// Removed files.
     pub reaper: Reaper<V>,
+    /// Files on their way to another policy.
+    pub migrator: Migrator<V>,
     volume: Arc<V>,
     cache: Cache,
     env: Environment,
@@ -51,10 +56,13 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
         config: UpkeepConfig,
     ) -> Arc<Upkeep<V>> {
         let (v, b, e, c) = (&volume, &blocks, &env, &config);
+        let write_back = WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone());
         Arc::new(Upkeep {
-            write_back: WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone()),
+            migrator: Migrator::new(v.clone(), &write_back, e.clone(), c.clone()),
+            write_back,
             repairer: Repairer::new(v.clone(), b.clone(), e.clone(), c.clone()),
             garbage: GarbageCollector::new(v.clone(), b.clone(), e.clone(), c.clone()),
+            cleaner: Cleaner::new(v.clone(), b.clone(), e.clone(), c.clone()),
             scrubber: Scrubber::new(v.clone(), b.clone(), e.clone(), c.clone()),
             reaper: Reaper::new(v.clone(), e.clone(), c.clone()),
             volume,
@@ -69,12 +77,15 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
     pub fn start(self: &Arc<Self>) {
         let mut tasks = self.tasks.lock();
         let me = || Arc::clone(self);
-        let (one, two, three, four, five) = (me(), me(), me(), me(), me());
+        let (one, two, three, four) = (me(), me(), me(), me());
+        let (five, six, seven) = (me(), me(), me());
         tasks.spawn(async move { one.write_back.run(&one.stop).await });
         tasks.spawn(async move { two.repairer.run(&two.stop).await });
         tasks.spawn(async move { three.garbage.run(&three.stop).await });
         tasks.spawn(async move { four.scrubber.run(&four.stop).await });
         tasks.spawn(async move { five.reaper.run(&five.stop).await });
+        tasks.spawn(async move { six.migrator.run(&six.stop).await });
+        tasks.spawn(async move { seven.cleaner.run(&seven.stop).await });
     }
 
     /// Writes back what is dirty now and repairs what is queued, for at most `limit`; says what is left. Needs the

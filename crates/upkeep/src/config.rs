@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::CleaningCosts;
+
 /// Pace and bounds of the upkeep of one volume.
 #[derive(Clone, Debug)]
 pub struct UpkeepConfig {
@@ -9,6 +11,16 @@ pub struct UpkeepConfig {
     /// Blocks that are sealed and no longer than this travel together in packs, unless they are full blocks of their file; 0 for
     /// none.
     pub longest_packed: u64,
+    /// Bytes of a full pack.
+    pub pack_size: u64,
+    /// Blocks planned in one look at the metadata, and committed in one transaction.
+    pub batch: usize,
+    /// How often packs with much garbage are looked for and cleaned.
+    pub clean_interval: Duration,
+    /// Bytes of packs a second that cleaning reads at most.
+    pub clean_rate: u64,
+    /// When cleaning is worth it.
+    pub cleaning: CleaningCosts,
     /// How often write-back looks for blocks that have rested; full and flushed blocks need no look.
     pub write_back_tick: Duration,
     /// How often garbage is collected. The delay before something becomes garbage is the volume's.
@@ -19,6 +31,10 @@ pub struct UpkeepConfig {
     pub scrub_interval: Duration,
     /// Bytes a second that a periodic scrub fetches at most.
     pub scrub_rate: u64,
+    /// Bytes a second that are moved at most from one policy to another; zero: no limit.
+    pub migration_rate: u64,
+    /// How often it is looked at the least whether files are to be moved so.
+    pub migration_interval: Duration,
     /// How often removed files are taken apart at the least.
     pub reap_interval: Duration,
     /// How long after one that is known to be waiting.
@@ -33,12 +49,19 @@ impl Default for UpkeepConfig {
     fn default() -> UpkeepConfig {
         UpkeepConfig {
             in_flight: 32 << 20,
-            longest_packed: 0,
+            longest_packed: 256 << 10,
+            pack_size: 4 << 20,
+            batch: 128,
+            clean_interval: Duration::from_secs(600),
+            clean_rate: 4 << 20,
+            cleaning: CleaningCosts::default(),
             write_back_tick: Duration::from_secs(1),
             garbage_interval: Duration::from_secs(60),
             repair_interval: Duration::from_secs(30),
             scrub_interval: Duration::ZERO,
             scrub_rate: 8 << 20,
+            migration_rate: 32 << 20,
+            migration_interval: Duration::from_secs(60),
             reap_interval: Duration::from_secs(10),
             reap_rest: Duration::from_millis(500),
             first_pause: Duration::from_secs(1),

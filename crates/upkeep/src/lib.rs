@@ -1,6 +1,6 @@
 //! Work behind the scenes of a gateway's volumes: write-back, garbage collection, scrub and repair.
 //!
-//! Five loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
+//! Six loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
 //! administrators; [`Upkeep`] starts and stops them together.
 //!
 //! - [`WriteBack`] moves dirty data from the cache to the clouds: fragments first, then one metadata transaction
@@ -9,8 +9,10 @@
 //! - [`Repairer`] stores missing and bad fragments anew (`K63`, `K65`): what is in the durable repair queue, at once
 //!   when a read has just put something there.
 //! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
+//! - [`Cleaner`] takes what is still held out of packs that are mostly garbage.
 //! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
 //! - [`Reaper`] takes removed files apart once they are closed.
+//! - [`Migrator`] has write-back store blocks once more whose file has another policy now (decision 28).
 //!
 //! What it is not: it decides nothing about files. What is to be stored, deleted or repaired comes from the volume
 //! ([`MaintainedVolume`]), and how from the block store.
@@ -19,11 +21,13 @@
 
 mod backoff;
 mod bundle;
+mod clean;
 mod config;
 mod error;
 mod garbage;
 mod loader;
 mod maintained_volume;
+mod migration;
 mod pace;
 mod reaper;
 mod repair;
@@ -33,13 +37,15 @@ mod tests;
 mod write_back;
 
 pub use bundle::{Flushed, Upkeep};
+pub use clean::{CleanReport, Cleaner, CleaningCosts, PacksSeen};
 pub use config::UpkeepConfig;
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
 pub use maintained_volume::{
-    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, NewBlock, NewPack, Packed, Plan, Plans,
-    RepairRow, VolumeFailure, Written, WrittenAs,
+    Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, MovedBlock, NewBlock, NewPack, Packed, Plan,
+    Plans, RepairRow, Rewrite, Rewrites, UsedPack, VolumeFailure, Written, WrittenAs,
 };
+pub use migration::{Migrator, Offered};
 pub use reaper::Reaper;
 pub use repair::{RepairReport, Repairer};
 pub use scrub::{ScrubReport, Scrubber};

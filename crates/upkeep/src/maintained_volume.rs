@@ -6,8 +6,8 @@ use blocks::{
     Placement, Protection, SealId,
 };
 use bytes::Bytes;
-use cache::BlockSnapshot;
-use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
+use cache::{BlockSnapshot, FileKey as CachedFile};
+use ids::{BlockIndex, BlockShift, ObjectId, Timestamp, Version, VolumeId};
 use seal::{BlockIdentity, ContentId, FileKey, GatewayPublicKey, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
@@ -77,7 +77,7 @@ pub struct NewPack {
     pub identity: BlockIdentity,
     /// The key of the file of packs.
     pub key: FileKey,
-    /// Where the fragments go; the block size is the largest size of a pack.
+    /// Where the fragments go; the block size is no less than the largest size of a pack.
     pub placement: Arc<Placement>,
     /// Which sealing of it.
     pub seal: SealId,
@@ -94,6 +94,32 @@ pub struct InPack {
     pub place: PlaceInPack,
     /// Fragments of the pack that are not stored yet.
     pub missing: Arc<[u8]>,
+}
+
+/// How much of a pack is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedPack {
+    /// The file of packs.
+    pub object: ObjectId,
+    /// Which of them.
+    pub number: BlockIndex,
+    /// Bytes of the pack.
+    pub len: u32,
+    /// Bytes of the blocks that lie in it and are held, or wait for their deletion.
+    pub live: u32,
+    /// Whether all of its blocks are committed. Until then it seems to be less used than it is.
+    pub is_settled: bool,
+}
+
+/// A block that was put into another pack.
+#[derive(Clone, Debug)]
+pub struct MovedBlock {
+    /// What it is.
+    pub id: BlockIdentity,
+    /// Where it lay.
+    pub from: PlaceInPack,
+    /// Where it is now.
+    pub to: InPack,
 }
 
 /// What to store of a dirty block.
@@ -178,6 +204,30 @@ pub enum WrittenAs {
     Nothing,
 }
 
+/// A block that is to be stored once more, because its file has another policy now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Its file.
+    pub file: CachedFile,
+    /// The file's block size.
+    pub shift: BlockShift,
+    /// Which block.
+    pub block: BlockIndex,
+    /// Bytes of the block that the file has.
+    pub length: u64,
+}
+
+/// A part of what is to be stored once more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrites {
+    /// Each block once.
+    pub blocks: Vec<Rewrite>,
+    /// Whether everything has been looked at since this was last true.
+    pub is_last: bool,
+    /// Whether nothing was found meanwhile: nothing is left to be moved.
+    pub is_done: bool,
+}
+
 /// A row of the queue of garbage: block versions of one file that nobody refers to any more.
 #[derive(Clone, Debug)]
 pub struct GarbageRow {
@@ -242,15 +292,52 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     /// another version, their stored fragments are garbage, and what is still dirty of them is written back anew.
     async fn commit_written(&self, written: &[Written]) -> Result<Vec<bool>, VolumeFailure>;
 
-    /// A new pack for blocks of files with this placement, noted durably when this returns, as versions of blocks are. `None` from
-    /// a volume that does not pack: every block travels alone.
-    async fn plan_pack(&self, _placement: &Placement) -> Result<Option<NewPack>, VolumeFailure> {
+    /// A new pack of at most `size` bytes for blocks of files with this placement, noted durably when this returns, as versions of
+    /// blocks are. `None` from a volume that does not pack: every block travels alone.
+    async fn plan_pack(&self, _placement: &Placement, _size: u64) -> Result<Option<NewPack>, VolumeFailure> {
         Ok(None)
     }
 
     /// No more blocks of this pack will be committed. If none was, it becomes garbage.
     async fn settle_pack(&self, _pack: &BlockIdentity) -> Result<(), VolumeFailure> {
         Ok(())
+    }
+
+    /// Packs behind `after`, with how much of each is in use; by file of packs and number.
+    async fn used_packs(
+        &self,
+        _after: Option<(ObjectId, BlockIndex)>,
+        _limit: usize,
+    ) -> Result<Vec<UsedPack>, VolumeFailure> {
+        Ok(Vec::new())
+    }
+
+    /// What finds and opens a pack; `None` when nothing lies in it any more.
+    async fn find_pack(
+        &self,
+        _object: ObjectId,
+        _number: BlockIndex,
+    ) -> Result<Option<BlockVersion>, VolumeFailure> {
+        Ok(None)
+    }
+
+    /// Which of these blocks lie in this pack, at these places: the others have gone, or moved.
+    async fn lie_in(
+        &self,
+        _pack: &BlockIdentity,
+        blocks: &[(BlockIdentity, PlaceInPack)],
+    ) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(vec![false; blocks.len()])
+    }
+
+    /// Blocks of this pack lie in another one from now on, which was planned and not settled. One transaction, durable when this
+    /// returns. Tells of each whether it has moved; the others are gone.
+    async fn commit_moved(
+        &self,
+        _pack: &BlockIdentity,
+        moved: &[MovedBlock],
+    ) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(vec![false; moved.len()])
     }
 
     /// Garbage that is due at `until`.
@@ -303,6 +390,22 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         after: Option<BlockIdentity>,
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure>;
+
+    /// Finds the files that are to be moved to another policy, where somebody asked for that.
+    async fn find_migrating(&self) -> Result<(), VolumeFailure> {
+        Ok(())
+    }
+
+    /// Some of the blocks that are still stored by another policy than their file's, up to about so many with so many bytes. The next call goes on
+    /// behind them, and begins anew after the last. Files without such blocks are done with.
+    async fn to_rewrite(&self, _most: usize, _bytes: u64) -> Result<Rewrites, VolumeFailure> {
+        Ok(Rewrites { blocks: Vec::new(), is_last: true, is_done: true })
+    }
+
+    /// Returns when somebody has asked for files to be moved, or never.
+    async fn migrations_waiting(&self) {
+        std::future::pending().await
+    }
 
     /// Does a bounded piece of work on removed files that nobody holds open; tells whether there is more.
     async fn reap(&self) -> Result<bool, VolumeFailure>;

@@ -1,8 +1,10 @@
 //! From the cache to the clouds.
 
 mod contents;
+mod drive;
 mod held;
 mod report;
+mod rewrites;
 mod store;
 mod together;
 
@@ -14,21 +16,25 @@ use cache::{Cache, DirtyBlock, Selection, StagedBlock};
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::{MaintainedVolume, Plan, UpkeepConfig, UpkeepError, VolumeFailure, Written, WrittenAs};
+use crate::{
+    Base, MaintainedVolume, NewBlock, Plan, Rewrite, UpkeepConfig, UpkeepError, VolumeFailure, Written,
+    WrittenAs,
+};
 use contents::{Contents, Storing};
+use drive::{Drive, Event, Task};
 use held::Held;
 pub use report::WriteBackReport;
+pub(crate) use rewrites::RewriteQueue;
 use store::Outcome;
-use together::{Groups, Settling, Small, Together};
+use together::{Settling, Small, is_small};
 
-/// Blocks claimed and not yet committed or given back.
+/// Blocks claimed and not yet committed or given back, without those that wait for company or are on their way with it.
 const OUTSTANDING: usize = 512;
-/// Blocks planned in one look at the metadata, and committed in one transaction.
-const BATCH: usize = 128;
+/// Blocks that wait for company or are on their way with it.
+const TOGETHER: usize = 16_384;
 /// After so many failures without a success in between, the clouds are taken to be away.
 const FAILURES_BEFORE_PAUSE: u32 = 4;
 /// Blocks tried at once to see whether they are back.
@@ -63,6 +69,7 @@ struct Parts<V: ?Sized> {
     health: Mutex<Health>,
     report: Mutex<WriteBackReport>,
     contents: Contents,
+    rewrites: Arc<RewriteQueue>,
 }
 
 #[derive(Default)]
@@ -90,15 +97,6 @@ struct InFlight {
     storing: Option<Storing>,
 }
 
-/// How a task of a drive ended.
-enum Event {
-    Stored(Box<Ready>),
-    Small(Box<Small>),
-    Together(Together),
-    NotStored(DirtyBlock),
-    Committed,
-}
-
 impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
     /// Writes back `volume`.
     pub fn new(
@@ -122,6 +120,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 health: Mutex::default(),
                 report: Mutex::default(),
                 contents: Contents::default(),
+                rewrites: Arc::default(),
             }),
             alone: tokio::sync::Mutex::new(()),
             retry: Notify::new(),
@@ -148,6 +147,11 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
         self.retry.notify_one();
     }
 
+    /// What is to be stored once more although it is clean.
+    pub(crate) fn rewrites(&self) -> Arc<RewriteQueue> {
+        self.parts.rewrites.clone()
+    }
+
     /// What has been done since the start.
     pub fn report(&self) -> WriteBackReport {
         *self.parts.report.lock()
@@ -169,98 +173,31 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
         let _alone = self.alone.lock().await;
         let parts = &self.parts;
         let mut work = parts.cache.work();
-        let mut drive = Drive::default();
+        let mut drive = Drive::new(&parts.config);
         loop {
             let stopping = stop.is_some_and(CancellationToken::is_cancelled);
             let claimed = if stopping { 0 } else { parts.claim(&mut drive).await };
-            if drive.storing == 0 && claimed == 0 {
-                for group in drive.groups.take() {
-                    drive.store_group(parts, group);
-                }
+            if claimed == 0 {
+                drive.store_what_waits_in_vain(parts);
             }
             drive.commit(parts);
-            if drive.tasks.is_empty() && claimed == 0 && (stopping || stop.is_none()) {
+            if drive.is_idle() && claimed == 0 && (stopping || stop.is_none()) {
                 return;
             }
-            if drive.tasks.is_empty() && stop.is_none() {
+            if drive.is_idle() && stop.is_none() {
                 // All that was claimed is held back now; behind it there may be more.
                 continue;
             }
             let never = CancellationToken::new();
             tokio::select! {
-                Some(event) = drive.tasks.join_next() => drive.take(parts, event),
+                Some(event) = drive.next() => drive.take(parts, event),
                 () = stop.unwrap_or(&never).cancelled(), if !stopping => {}
                 changed = work.changed(), if !stopping => drop(changed),
                 () = self.retry.notified(), if !stopping => {}
+                () = parts.rewrites.offered(), if !stopping => {}
                 () = parts.env.clock.sleep(parts.config.write_back_tick), if !stopping && stop.is_some() => {}
             }
         }
-    }
-}
-
-/// The state of one drive.
-#[derive(Default)]
-struct Drive {
-    tasks: JoinSet<Event>,
-    ready: Vec<Ready>,
-    /// Blocks that are being completed, or stored alone.
-    storing: usize,
-    groups: Groups,
-    /// Blocks claimed and not given back.
-    outstanding: usize,
-    committing: bool,
-}
-
-impl Drive {
-    fn take<V: MaintainedVolume + ?Sized>(
-        &mut self,
-        parts: &Arc<Parts<V>>,
-        event: Result<Event, tokio::task::JoinError>,
-    ) {
-        match event {
-            Ok(Event::Stored(ready)) => {
-                self.storing -= 1;
-                self.ready.push(*ready);
-            }
-            Ok(Event::Small(small)) => {
-                self.storing -= 1;
-                if let Some(full) = self.groups.add(*small) {
-                    self.store_group(parts, full);
-                }
-            }
-            Ok(Event::Together(Together { ready, not_stored })) => {
-                self.outstanding -= not_stored.len();
-                not_stored.into_iter().for_each(|dirty| parts.hold(dirty));
-                self.ready.extend(ready);
-            }
-            Ok(Event::NotStored(dirty)) => {
-                self.storing -= 1;
-                self.outstanding -= 1;
-                parts.hold(dirty);
-            }
-            Ok(Event::Committed) => self.committing = false,
-            Err(error) => {
-                // The claim went back to the queue when the task's state was dropped.
-                tracing::error!(%error, "a task of write-back ended by itself");
-                self.outstanding = self.outstanding.saturating_sub(1);
-                self.committing = false;
-            }
-        }
-    }
-
-    /// Starts a commit of what is ready, unless one is under way; what becomes ready meanwhile shares the next.
-    fn commit<V: MaintainedVolume + ?Sized>(&mut self, parts: &Arc<Parts<V>>) {
-        if self.committing || self.ready.is_empty() {
-            return;
-        }
-        let batch: Vec<_> = self.ready.drain(..self.ready.len().min(BATCH)).collect();
-        self.committing = true;
-        self.outstanding -= batch.len();
-        let parts = Arc::clone(parts);
-        self.tasks.spawn(async move {
-            parts.commit(batch).await;
-            Event::Committed
-        });
     }
 }
 
@@ -277,22 +214,31 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 false => OUTSTANDING,
             }
         };
-        let room = most.saturating_sub(drive.outstanding).min(BATCH);
+        let room = most
+            .saturating_sub(drive.outstanding)
+            .min(TOGETHER.saturating_sub(drive.together))
+            .min(self.config.batch);
         // Few at a time would mean many looks at the metadata.
-        if room == 0 || (drive.outstanding > 0 && room < BATCH / 2 && most == OUTSTANDING) {
+        if room == 0 || (drive.outstanding > 0 && room < self.config.batch / 2 && most == OUTSTANDING) {
             return 0;
         }
         // Of a journal that is full of what is no longer dirty, checkpoints make room, not write-back.
         let hurry = cache.is_crowded(self.volume.id());
         let selection = Selection { bytes: self.config.in_flight.max(1), blocks: room, hurry };
         let claimed = cache.claim_dirty(self.volume.id(), &selection);
-        if claimed.is_empty() {
+        // What is clean can wait.
+        let rewrites = self.rewrites.take(room - claimed.len());
+        if claimed.is_empty() && rewrites.is_empty() {
             return 0;
         }
         // Fixed before the metadata is looked at: what becomes clean in between shows in the metadata.
         let writing = self.blocks.writing();
-        let snapshots: Vec<_> =
+        let mut snapshots: Vec<_> =
             claimed.into_iter().filter_map(|dirty| Some((cache.snapshot(&dirty)?, dirty))).collect();
+        for (Rewrite { file, shift, block, .. }, ticket) in rewrites {
+            let claimed = cache.claim_clean(file, shift, block, ticket);
+            snapshots.extend(claimed.map(|(dirty, snapshot)| (snapshot, dirty)));
+        }
         let names: Vec<_> = snapshots.iter().map(|(_, dirty)| (dirty.file.object, dirty.block)).collect();
         let plans = match self.volume.plan_write_back(&names).await {
             Ok(plans) if plans.len() == names.len() => plans,
@@ -313,14 +259,20 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         for ((snapshot, dirty), plan) in snapshots.into_iter().zip(plans) {
             match plan {
                 Err(cause) => damaged.push((dirty, cause)),
+                // Somebody has made a hole meanwhile.
+                Ok(Plan::Store(NewBlock { base: Base::Hole, .. })) if snapshot.is_clean() => {
+                    let written = Written { snapshot, content: WrittenAs::Nothing };
+                    drive.ready.push(Ready { dirty, written, staged: None, settling: None });
+                }
                 Ok(Plan::Nothing) => {
                     let written = Written { snapshot, content: WrittenAs::Nothing };
                     drive.ready.push(Ready { dirty, written, staged: None, settling: None });
                 }
                 Ok(Plan::Store(new)) => {
                     let (parts, writing) = (Arc::clone(self), writing.clone());
-                    drive.storing += 1;
-                    drive.tasks.spawn(async move {
+                    let is_small = is_small(&new, parts.config.longest_packed);
+                    let what = if is_small { Task::Small } else { Task::Block };
+                    drive.spawn(what, async move {
                         match parts.store(&snapshot, new).await {
                             Ok(Outcome::Stored(content, staged)) => {
                                 drop(writing);
@@ -332,7 +284,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                             }
                             Err(error) => {
                                 parts.report.lock().failed += 1;
-                                parts.complain(&error);
+                                match snapshot.is_clean() {
+                                    // It may be that what is stored cannot be read: that says nothing of those who write.
+                                    true => parts.complain_of_rewrite(&error),
+                                    false => parts.complain(&error),
+                                }
                                 Event::NotStored(dirty)
                             }
                         }
@@ -369,7 +325,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         failpoint!("writeback.before-commit");
         let result = self.volume.commit_written(&written).await;
         failpoint!("writeback.after-commit");
+        let pack = packs.last().map(Arc::downgrade);
         self.settle(packs).await;
+        if pack.is_some_and(|pack| pack.strong_count() > 0) {
+            failpoint!("pack.between-commits");
+        }
         match result {
             Ok(committed) => {
                 let kept = self.account(claims, &written, committed);
@@ -397,6 +357,8 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let mut report = self.report.lock();
         for (((dirty, staged), written), committed) in claims.into_iter().zip(written).zip(committed) {
             self.health.lock().held.forget(&dirty);
+            let is_stored = committed && !matches!(written.content, WrittenAs::Nothing);
+            report.rewritten += u64::from(is_stored && written.snapshot.is_clean());
             match (committed, staged, &written.content) {
                 (true, Some(in_flight), WrittenAs::Content { .. }) => {
                     kept.push(in_flight);
@@ -440,6 +402,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             health.paused_until = self.env.clock.monotonic() + pause;
         }
         health.failures
+    }
+
+    fn complain_of_rewrite(&self, error: &(dyn std::error::Error + Sync)) {
+        let volume = self.volume.id();
+        tracing::warn!(%volume, %error, "a block could not be moved to the new policy of its file; it stays where it is, and is tried again");
     }
 
     /// Counts a failure, and tells of the first ones in a row.

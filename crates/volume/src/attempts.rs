@@ -15,7 +15,7 @@ use seal::BlockIdentity;
 use upkeep::GarbageRow;
 
 use crate::VolumeError;
-use crate::garbage::behind;
+use crate::garbage::{Discarded, behind};
 use crate::keys::Keys;
 use crate::node::upkeep_transaction;
 use crate::row::{AttemptRow, BadRow, GarbageVersion, MAX_ATTEMPTS};
@@ -23,6 +23,13 @@ use crate::volume::{FileRows, Inner, Volume};
 
 /// Rows that one transaction looks at, at most.
 const ROWS: usize = 256;
+
+/// Attempts of one block that have ended.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub policy: u32,
+    pub versions: Vec<GarbageVersion>,
+}
 
 /// A block that is to be stored.
 pub(crate) struct Candidate {
@@ -60,7 +67,8 @@ impl Volume {
                 };
                 let versions = attempts.versions(block).map(identity).collect();
                 let key = inner.open_names(object, &file.key)?;
-                let placement = file.policy.placement.clone().into();
+                let policy = attempts.policy.unwrap_or(file.base);
+                let placement = inner.policy(policy)?.placement.clone().into();
                 found.push(GarbageRow { row, versions, key, placement });
             }
             Ok(found)
@@ -104,16 +112,23 @@ impl Inner {
         let creator = self.node.gateway;
         let before = self.attempts_at(transaction, object, block).await?;
         let version = before.map_or(next, |before| next.max(before.last.next()));
+        let policy = Some(file.policy_id);
         let first = match before {
-            Some(before) if before.seal == seal && version.0 - before.first.0 < MAX_ATTEMPTS => before.first,
+            Some(before)
+                if (before.seal, before.policy) == (seal, policy)
+                    && version.0 - before.first.0 < MAX_ATTEMPTS =>
+            {
+                before.first
+            }
             Some(before) => {
-                let versions = before.versions(block).collect();
-                self.put_garbage(transaction, object, file.policy_id, &key, versions).await?;
+                let (versions, policy) = (before.versions(block).collect(), before.policy);
+                let policy = policy.unwrap_or(file.base);
+                self.put_garbage(transaction, object, policy, &key, versions).await?;
                 version
             }
             None => version,
         };
-        let row = AttemptRow { creator, seal, first, last: version };
+        let row = AttemptRow { creator, seal, first, last: version, policy };
         transaction.put(self.keys.attempts(object, block), row.encode());
         Ok(Some(version))
     }
@@ -130,23 +145,24 @@ impl Inner {
     }
 
     /// Attempts up to `last` have ended, and are not noted any more. Returns them; those that do not become current are
-    /// garbage. Later ones may be under way.
+    /// garbage. Later ones may be under way. `base` is the policy of a file that has only one.
     pub async fn settle_attempts(
         &self,
         transaction: &mut dyn meta::Transaction,
         object: ObjectId,
         block: BlockIndex,
         last: Version,
-    ) -> Result<Vec<GarbageVersion>, VolumeError> {
+        base: u32,
+    ) -> Result<Ended, VolumeError> {
         let row = self.attempts_at(transaction, object, block).await?;
-        let Some(row) = row.filter(|row| row.first <= last) else { return Ok(Vec::new()) };
+        let Some(row) = row.filter(|row| row.first <= last) else { return Ok(Ended::default()) };
         let key = self.keys.attempts(object, block);
         match row.last > last {
             true => transaction.put(key, AttemptRow { first: last.next(), ..row }.encode()),
             false => transaction.delete(key),
         }
         let ended = AttemptRow { last: row.last.min(last), ..row };
-        Ok(ended.versions(block).collect())
+        Ok(Ended { policy: row.policy.unwrap_or(base), versions: ended.versions(block).collect() })
     }
 
     /// Takes up to `rows` notes of a file that is taken apart, as garbage; whether that was all. Whoever notes another one
@@ -156,7 +172,8 @@ impl Inner {
         transaction: &mut dyn meta::Transaction,
         object: ObjectId,
         rows: &mut usize,
-        garbage: &mut Vec<GarbageVersion>,
+        base: u32,
+        garbage: &mut Discarded,
     ) -> Result<bool, VolumeError> {
         let (start, end) = self.keys.attempts_of(object);
         let (guard, limit) = (self.keys.attempts_guard(object), *rows + 1);
@@ -165,7 +182,7 @@ impl Inner {
             let row = AttemptRow::decode(row);
             let row = row.map_err(self.damaged("the attempts to store blocks of object", object))?;
             if let Some((_, block)) = Keys::attempts_at(key) {
-                garbage.extend(row.versions(block));
+                garbage.extend(row.policy.unwrap_or(base), row.versions(block));
             }
             transaction.delete(key.clone());
         }
@@ -208,11 +225,12 @@ impl Inner {
     ) -> Result<(usize, Option<Bytes>), VolumeError> {
         upkeep_transaction!(self.node, |transaction| {
             let rows = transaction.scan(Scan { start, end, guard: None, limit }).await?;
-            let mut files: BTreeMap<ObjectId, Vec<GarbageVersion>> = BTreeMap::new();
+            let mut files: BTreeMap<ObjectId, Vec<(Option<u32>, GarbageVersion)>> = BTreeMap::new();
             for (key, row) in &rows {
                 match (Keys::attempts_at(key), AttemptRow::decode(row)) {
                     (Some((object, block)), Ok(row)) => {
-                        files.entry(object).or_default().extend(row.versions(block));
+                        let versions = row.versions(block).map(|version| (row.policy, version));
+                        files.entry(object).or_default().extend(versions);
                     }
                     // Of use to nobody: numbers of this start are told from all others by their seal.
                     _ => {
@@ -225,8 +243,12 @@ impl Inner {
             for (object, versions) in files {
                 match self.file_rows(transaction, object).await {
                     Ok(Some(file)) => {
-                        total += versions.len();
-                        self.put_garbage(transaction, object, file.policy_id, &file.key, versions).await?;
+                        let mut garbage = Discarded::default();
+                        for (policy, version) in versions {
+                            garbage.push(policy.unwrap_or(file.base), version);
+                        }
+                        total += garbage.count();
+                        self.put_discarded(transaction, object, &file.key, garbage).await?;
                     }
                     Err(error @ VolumeError::Meta(_)) => return Err(error),
                     // A start must not fail for it; without the key nothing tells what it is called in the clouds.

@@ -3,17 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use blocks::SealId;
 use bytes::Bytes;
 use file_system::{FileKind, Name};
-use ids::{BlockIndex, ObjectId};
+use ids::{BlockIndex, GatewayId, ObjectId};
 use meta::Scan;
 
 use crate::VolumeError;
 use crate::directories::read_directories;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
 use crate::row::{
-    AttemptRow, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, Origin, PACK_VERSION, PackNote, PackedRow,
-    Share, ShareRow, Special, decode_stored_as,
+    AttemptRow, BlockEntry, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, MigratingRow, Origin, PACK_VERSION,
+    PackNote, PackUse, PackedRow, Share, ShareRow, Special, decode_stored_as,
 };
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
@@ -46,18 +47,24 @@ impl Volume {
     /// memory for every object and for every block that is shared (some 100 bytes).
     pub async fn check(&self) -> Result<Vec<Finding>, VolumeError> {
         let inner = &self.inner;
+        let _counted = inner.counting.write().await;
         // Holding an exclusive transaction keeps the state still; it is read by others.
         let still = inner.node.store.begin(meta::Mode::Exclusive).await?;
         let mut check = Check {
             inner,
             nodes: HashMap::new(),
             clones: HashMap::new(),
+            migrating: HashSet::new(),
+            wanted: HashMap::new(),
             leaving: HashSet::new(),
             packed: Vec::new(),
+            in_use: HashMap::new(),
             findings: Vec::new(),
             bytes: 0,
         };
+        check.migrating().await?;
         check.objects().await?;
+        check.migrating_files();
         check.packed().await?;
         check.shares().await?;
         check.directories().await?;
@@ -104,10 +111,16 @@ struct Check<'a> {
     nodes: HashMap<ObjectId, Node>,
     /// Blocks that refer to a version that was stored for another.
     clones: HashMap<Origin, u64>,
+    /// Files that may be stored by several policies.
+    migrating: HashSet<ObjectId>,
+    /// The policy of files that are stored by one, by what they share.
+    wanted: HashMap<Origin, u32>,
     /// Versions that wait for their deletion, of policies that keep equal content once, or in packs.
     leaving: HashSet<Origin>,
-    /// Versions in packs.
-    packed: Vec<Origin>,
+    /// Versions in packs, and which sealing of each if that is known.
+    packed: Vec<(Origin, Option<(GatewayId, SealId)>)>,
+    /// Bytes of packs that are in use.
+    in_use: HashMap<Origin, u64>,
     findings: Vec<Finding>,
     bytes: u64,
 }
@@ -165,6 +178,31 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Before the objects.
+    async fn migrating(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.all_migrating());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                match (Keys::orphan_of(&key), MigratingRow::decode(&row)) {
+                    (Some(object), Ok(_)) => drop(self.migrating.insert(object)),
+                    _ => self.find(None, "the row of a file that is being migrated is damaged"),
+                }
+            }
+            range = more;
+        }
+        Ok(())
+    }
+
+    /// After the objects.
+    fn migrating_files(&mut self) {
+        let is_file = |object: &&ObjectId| {
+            self.nodes.get(object).is_some_and(|node| node.has_inode && node.kind == FileKind::Regular)
+        };
+        let lost: Vec<ObjectId> = self.migrating.iter().filter(|object| !is_file(object)).copied().collect();
+        lost.into_iter().for_each(|object| self.find(object, "is being migrated, and is no file"));
+    }
+
     async fn row(&mut self, current: &mut Current, kind: ObjectRow, row: &Bytes) -> Result<(), VolumeError> {
         let object = current.object;
         match kind {
@@ -193,10 +231,22 @@ impl Check<'_> {
             }
             ObjectRow::Chunk(number) => match Chunk::decode(row) {
                 Ok(chunk) => {
+                    let policies = current.inode.as_ref().and_then(|inode| match inode.special {
+                        Special::File { policy, base, .. } => Some((policy, base)),
+                        _ => None,
+                    });
                     for (index, entry) in chunk.iter() {
                         let block = BlockIndex(number * CHUNK_BLOCKS + index);
+                        if let Some((policy, base)) = policies.filter(|_| entry.is_stored()) {
+                            self.policy_of_block(object, block, entry, policy, base);
+                        }
                         if entry.is_stored() {
                             current.stored_blocks = Some(block);
+                        }
+                        if let Some(policy) = entry.policy
+                            && self.inner.policy(policy).is_err()
+                        {
+                            self.find(object, format!("policy {policy} of block {block} does not exist"));
                         }
                         if let Some(origin) = entry.origin {
                             *self.clones.entry(origin).or_default() += 1;
@@ -209,6 +259,30 @@ impl Check<'_> {
             },
         }
         Ok(())
+    }
+
+    /// A file that is not being migrated is stored by its policy, and by no other.
+    fn policy_of_block(
+        &mut self,
+        object: ObjectId,
+        block: BlockIndex,
+        entry: BlockEntry,
+        policy: u32,
+        base: u32,
+    ) {
+        if self.migrating.contains(&object) {
+            return;
+        }
+        let stored_by = match entry.origin {
+            Some(origin) => *self.wanted.entry(origin).or_insert(policy),
+            None => entry.policy.unwrap_or(base),
+        };
+        if stored_by != policy {
+            self.find(
+                object,
+                format!("block {block} is stored by policy {stored_by}, the file has {policy}"),
+            );
+        }
     }
 
     async fn name(&mut self, current: &mut Current, name: &Bytes, row: &Bytes) -> Result<(), VolumeError> {
@@ -272,12 +346,14 @@ impl Check<'_> {
         let node = self.node(object);
         (node.kind, node.links, node.has_inode) = (attributes.kind, attributes.links, true);
         match inode.special {
-            Special::File { policy, shift, .. } => {
+            Special::File { policy, base, shift, .. } => {
                 if !current.key {
                     self.find(object, "a file without a key");
                 }
-                if self.inner.policy(policy).is_err() {
-                    self.find(object, format!("policy {policy} does not exist"));
+                for policy in [policy, base] {
+                    if self.inner.policy(policy).is_err() {
+                        self.find(object, format!("policy {policy} does not exist"));
+                    }
                 }
                 let end = shift.blocks_in(attributes.size);
                 if let Some(block) = current.stored_blocks.filter(|block| block.0 >= end) {
@@ -382,7 +458,8 @@ impl Check<'_> {
                     continue;
                 };
                 *self.clones.entry(row.pack()).or_default() += 1;
-                self.packed.push(Origin { object, block, version });
+                *self.in_use.entry(row.pack()).or_default() += u64::from(row.place.len);
+                self.packed.push((Origin { object, block, version }, row.sealing));
             }
             range = more;
         }
@@ -401,17 +478,46 @@ impl Check<'_> {
             range = more;
         }
         self.clones.retain(|_, count| *count > 0);
+        self.pack_uses().await
+    }
+
+    /// What is said to be in use of packs. Of those that were made before schema 6 nothing is said.
+    async fn pack_uses(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.pack_uses());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                let (Some((object, block)), Ok(said)) = (Keys::pack_note_at(&key), PackUse::decode(&row))
+                else {
+                    self.find(None, "how much is in use of a pack is damaged");
+                    continue;
+                };
+                let pack = Origin { object, block, version: PACK_VERSION };
+                let found = self.in_use.get(&pack).copied().unwrap_or(0);
+                if u64::from(said.live) != found || !self.clones.contains_key(&pack) {
+                    let said = said.live;
+                    self.find(
+                        object,
+                        format!("{found} bytes are in use of pack {block}, the books say {said}"),
+                    );
+                }
+            }
+            range = more;
+        }
         Ok(())
     }
 
     /// After the garbage: what lies in a pack is held, or waits to let it go.
     async fn packed_versions(&mut self) -> Result<(), VolumeError> {
-        for origin in std::mem::take(&mut self.packed) {
+        for (origin, sealing) in std::mem::take(&mut self.packed) {
             let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
             let held = self.inner.held_sealing(&mut *transaction, origin).await?;
+            let Origin { object, block, version } = origin;
             if held.is_none() && !self.leaving.contains(&origin) {
-                let Origin { object, block, version } = origin;
                 self.find(object, format!("version {version} of block {block} is gone, and holds a pack"));
+            }
+            if held.zip(sealing).is_some_and(|(held, packed)| held != packed) {
+                self.find(object, format!("another sealing of version {version} of block {block} is packed"));
             }
         }
         Ok(())
@@ -432,7 +538,8 @@ impl Check<'_> {
                 if let Err(error) = self.inner.open_names(object, &row.key) {
                     self.find(object, format!("shared blocks: {error}"));
                 }
-                if row.shares.is_empty() || self.inner.policy(row.policy).is_err() {
+                let is_known = |share: &Share| self.inner.policy(share.policy).is_ok();
+                if row.shares.is_empty() || !row.shares.values().all(is_known) {
                     self.find(object, "a row of shared blocks with nothing in it or without a policy");
                 }
                 for (&(index, version), share) in &row.shares {
@@ -459,6 +566,15 @@ impl Check<'_> {
         let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
         let entry = self.inner.block_entry(&mut *transaction, object, block).await?;
         let own = entry.filter(|entry| entry.is_own(version));
+        if let Some(wanted) = self.wanted.get(&origin).copied().filter(|wanted| *wanted != share.policy) {
+            let stored_by = share.policy;
+            self.find(
+                object,
+                format!(
+                    "version {version} of block {block} is stored by policy {stored_by}, files that share it have {wanted}"
+                ),
+            );
+        }
         if share.clones != found {
             let said = share.clones;
             self.find(
@@ -495,7 +611,10 @@ impl Check<'_> {
                 for version in garbage.versions {
                     let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
                     let origin = Origin { object, block: version.block, version: version.version };
-                    if is_shared || self.get(&self.inner.keys.packed(origin)).await?.is_some() {
+                    let packed = self.inner.packed_row(&mut *transaction, origin).await;
+                    // A damaged one has been found.
+                    let packed = packed.ok().flatten();
+                    if is_shared || packed.is_some_and(|row| row.is_of(version.creator, version.seal)) {
                         self.leaving.insert(origin);
                     }
                     let held = self.inner.held_sealing(&mut *transaction, origin).await?;

@@ -67,24 +67,39 @@ impl Inner {
         let Some(row) = transaction.get(&self.keys.content(content)).await? else { return Ok(None) };
         let damaged = |cause| VolumeError::Damaged { what: "a content that is stored".into(), cause };
         let sealed = decode_stored_as(&row).map_err(damaged)?;
+        self.held_version(transaction, book, sealed, content.policy).await
+    }
+
+    /// A version, if some block holds it and one more may, and if it is stored by this policy.
+    pub async fn held_version(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        book: &mut ShareBook<'_>,
+        sealed: Sealed,
+        policy: u32,
+    ) -> Result<Option<HeldContent>, VolumeError> {
         let Origin { object, block, version } = sealed.origin;
         if let Some(share) = book.share(transaction, sealed.origin).await? {
-            let is_same = (share.creator, share.seal) == (sealed.creator, sealed.seal);
+            let is_same = (share.creator, share.seal, share.policy) == (sealed.creator, sealed.seal, policy);
             return Ok(is_same.then_some(HeldContent { sealed, file: None }));
         }
         let entry = self.block_entry(transaction, object, block).await?;
-        let is_held = entry.is_some_and(|entry| {
+        let held = entry.filter(|entry| {
             entry.is_own(version) && (entry.creator, entry.seal) == (sealed.creator, sealed.seal)
         });
-        if !is_held || !book.has_room(transaction, sealed.origin).await? {
+        let Some(entry) = held else { return Ok(None) };
+        if !book.has_room(transaction, sealed.origin).await? {
             return Ok(None);
         }
-        let key = self.key_row(transaction, object).await?;
+        // Whoever sends the file to another policy touches this row.
+        transaction.get(&self.keys.cut(object)).await?;
+        // And whoever puts its key under another one, or destroys it, this one.
+        let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         // Beside the transaction, so that there is no conflict with those who write to the file.
         let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
-        let file = self.file_policy(&mut *beside, object).await?.zip(key);
-        let file = file.filter(|(policy, _)| *policy == content.policy);
-        Ok(file.map(|file| HeldContent { sealed, file: Some(file) }))
+        let file = self.file_rows(&mut *beside, object).await?;
+        let file = file.filter(|file| file.policy_of(entry) == policy);
+        Ok(file.map(|_| HeldContent { sealed, file: Some((policy, key)) }))
     }
 
     /// Later blocks with this content may share `sealed`.

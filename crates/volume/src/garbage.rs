@@ -1,5 +1,7 @@
 //! Block versions that nobody refers to any more, and their deletion after a delay (`K47`).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use ids::{ObjectId, Timestamp};
 use meta::Scan;
@@ -59,7 +61,8 @@ impl Volume {
                         tracing::error!(object = %garbage.object, %block, %version, "a current block version is in the garbage; it stays");
                         continue;
                     }
-                    if inner.packed_row(transaction, origin).await?.is_some() {
+                    let packed = inner.packed_row(transaction, origin).await?;
+                    if packed.is_some_and(|packed| packed.is_of(creator, seal)) {
                         // It has no fragments of its own: it lets its pack go when the row is done with.
                         continue;
                     }
@@ -82,6 +85,7 @@ impl Volume {
             let damaged = |cause| VolumeError::Damaged { what: "an entry of the garbage".into(), cause };
             let garbage = GarbageRow::decode(&garbage).map_err(damaged)?;
             self.inner.let_go_of_packs(&garbage).await?;
+            self.inner.forget_moved(&garbage).await?;
             self.inner.forget_contents(garbage).await?;
         }
         upkeep_transaction!(self.inner.node, |transaction| {
@@ -96,8 +100,46 @@ pub(crate) fn behind(after: Option<&Bytes>) -> Bytes {
     after.map(|after| [&after[..], &[0]].concat().into()).unwrap_or_default()
 }
 
+/// What nobody refers to any more of one file, by the policy that it is stored by.
+#[derive(Default)]
+pub(crate) struct Discarded {
+    versions: BTreeMap<u32, Vec<GarbageVersion>>,
+}
+
+impl Discarded {
+    pub fn push(&mut self, policy: u32, version: GarbageVersion) {
+        self.versions.entry(policy).or_default().push(version);
+    }
+
+    pub fn extend(&mut self, policy: u32, versions: impl IntoIterator<Item = GarbageVersion>) {
+        versions.into_iter().for_each(|version| self.push(policy, version));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    pub fn count(&self) -> usize {
+        self.versions.values().map(Vec::len).sum()
+    }
+}
+
 impl Inner {
-    /// Queues block versions of one file for deletion.
+    /// Queues what was discarded of one file for deletion.
+    pub async fn put_discarded(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        key: &KeyRow,
+        discarded: Discarded,
+    ) -> Result<(), VolumeError> {
+        for (policy, versions) in discarded.versions {
+            self.put_garbage(transaction, object, policy, key, versions).await?;
+        }
+        Ok(())
+    }
+
+    /// Queues block versions of one file and one policy for deletion.
     pub async fn put_garbage(
         &self,
         transaction: &mut dyn meta::Transaction,

@@ -25,11 +25,15 @@ const ATTEMPTS: u8 = 0x0C;
 const CONTENT: u8 = 0x0D;
 const CONTENT_OF: u8 = 0x0E;
 const DIRECTORY_POLICY: u8 = 0x0F;
-const PACKED: u8 = 0x12;
 const OBJECT: u8 = 0x10;
 const PACK_NOTE: u8 = 0x11;
+const PACKED: u8 = 0x12;
+const PACK_USE: u8 = 0x13;
 const SEALING: u8 = 0x18;
 const KEPT_CONTENT: u8 = 0x19;
+const MIGRATION: u8 = 0x1A;
+const MIGRATING: u8 = 0x1B;
+const MOVED: u8 = 0x1C;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -186,7 +190,43 @@ impl Keys {
         self.table(DIRECTORY_POLICY).prefix_range()
     }
 
-    /// The object in the key of an orphan's row, or of that of a directory's policy.
+    /// A directory whose files are to be found that have another policy than they would get there.
+    pub fn migration(self, directory: ObjectId) -> Bytes {
+        self.table(MIGRATION).fixed(&directory.to_bytes()).build()
+    }
+
+    pub fn migrations(self) -> KeyRange {
+        self.table(MIGRATION).prefix_range()
+    }
+
+    /// A file that may be stored by other policies than its own.
+    pub fn migrating(self, file: ObjectId) -> Bytes {
+        self.table(MIGRATING).fixed(&file.to_bytes()).build()
+    }
+
+    /// What a version that several blocks hold was stored as by another policy.
+    pub fn moved(self, origin: Origin, policy: u32) -> Bytes {
+        self.moved_of(origin).fixed(&policy.to_be_bytes()).build()
+    }
+
+    /// By any policy.
+    pub fn all_moved_of(self, origin: Origin) -> KeyRange {
+        self.moved_of(origin).prefix_range()
+    }
+
+    fn moved_of(self, Origin { object, block, version }: Origin) -> KeyBuilder {
+        self.table(MOVED).fixed(&object.to_bytes()).number(block.0).number(version.0)
+    }
+
+    pub fn all_moved(self) -> KeyRange {
+        self.table(MOVED).prefix_range()
+    }
+
+    pub fn all_migrating(self) -> KeyRange {
+        self.table(MIGRATING).prefix_range()
+    }
+
+    /// The object in the key of an orphan's row, of that of a directory's policy, or of a migration.
     pub fn orphan_of(key: &[u8]) -> Option<ObjectId> {
         Some(ObjectId::from_bytes(key.get(5..)?.try_into().ok()?))
     }
@@ -297,7 +337,17 @@ impl Keys {
         self.table(PACK_NOTE).prefix_range()
     }
 
-    /// File of packs and number in a key of [`Keys::pack_note`].
+    /// How much of a pack is in use.
+    pub fn pack_use(self, object: ObjectId, number: BlockIndex) -> Bytes {
+        self.table(PACK_USE).fixed(&object.to_bytes()).number(number.0).build()
+    }
+
+    /// The same of all packs.
+    pub fn pack_uses(self) -> KeyRange {
+        self.table(PACK_USE).prefix_range()
+    }
+
+    /// File of packs and number in a key of [`Keys::pack_note`] or [`Keys::pack_use`].
     pub fn pack_note_at(key: &[u8]) -> Option<(ObjectId, BlockIndex)> {
         Keys::attempts_at(key)
     }
@@ -348,6 +398,10 @@ impl Keys {
         self.object(directory, NAME).last_text(name).build()
     }
 
+    pub fn names(self, directory: ObjectId) -> KeyRange {
+        self.object(directory, NAME).prefix_range()
+    }
+
     pub fn cookie(self, directory: ObjectId, cookie: u64) -> Bytes {
         self.object(directory, COOKIE).number(cookie).build()
     }
@@ -390,29 +444,15 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 17] {
-        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE];
-        let [a, b, c, d, e, f, g, h] = of_blocks;
-        [
-            OBJECT,
-            ORPHAN,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-            DIRECTORY_POLICY,
-            USAGE,
-            SEALING,
-            KEPT_CONTENT,
-            EPOCH,
-            POLICY,
-            VOLUME,
-        ]
-        .map(|t| self.table(t).prefix_range())
+    pub fn everything(self) -> [KeyRange; 21] {
+        let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE, PACK_USE];
+        let [a, b, c, d, e, f, g, h, i] = of_blocks;
+        let of_files = [OBJECT, ORPHAN, MIGRATION, MIGRATING, MOVED, DIRECTORY_POLICY];
+        let [j, k, l, m, n, o] = of_files;
+        let of_keys = [SEALING, KEPT_CONTENT, EPOCH];
+        let [p, q, r] = of_keys;
+        [j, k, a, b, c, d, e, f, g, h, i, l, m, n, o, USAGE, p, q, r, POLICY, VOLUME]
+            .map(|t| self.table(t).prefix_range())
     }
 
     /// What the row with a key of [`Keys::objects`] is.

@@ -56,6 +56,12 @@
 //! stored, and the commit makes the block a share of that version if some block holds it, as a clone would (decision 23). The rows
 //! of contents say where to look, and nothing more; what is alive is what block maps and books of shares say.
 //!
+//! # Migration
+//!
+//! A file can be moved to another policy (decision 28). Its row gets that policy at once, and what is stored from then on follows it; entries of the
+//! block map name their policy where it is not the *base* of the file. What was stored before is stored once more by write-back, block by
+//! block; a row for each file says that it is on its way. When no block of the old policy is left, the new one becomes the base.
+//!
 //! # Packs
 //!
 //! Small blocks of many files are stored together, in packs (decision 25). A row under what a version was sealed as says in which one
@@ -66,7 +72,7 @@
 //!
 //! All rows of the metadata store. Keys are the table's byte, then the fields in big-endian order, so that byte
 //! order is their order; *slot* (4 bytes) stands for a volume, *object* is creator 2 and number 16. Values begin with
-//! a format byte, 2 in block maps, garbage and inodes with an access control list, 3 in block maps with shared blocks, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
+//! a format byte, 2 in block maps, garbage, places in packs and inodes with an access control list, 3 in block maps with shared blocks, 4 in those with blocks that name their policy, 2 in shares of several policies and in attempts, and 1 elsewhere; numbers in them are variable-length (7 bits a byte, least significant first), signed ones
 //! zigzag, times seconds (signed) and nanoseconds, texts preceded by their length.
 //!
 //! | table | key | value |
@@ -81,16 +87,18 @@
 //! | `08` orphan | slot, object | held 1: the object has no name and waits to be taken apart |
 //! | `09` garbage | slot, due 8 (ms since 1970), object, block 8, version 8 | object 18, policy, file key (as `10 .. 02`), then for each block version: block minus the block before (signed), version, `creator << 1 \| other`; with *other* a seal id of 8 bytes, without it that of the version before |
 //! | `0A` repair | slot, object, block 8, version 8 | bit mask of the fragments that are not stored |
-//! | `0B` shares | slot, object, chunk 8 | policy, file key (as `10 .. 02`), then runs of versions that blocks have taken over from this chunk: index less the end of the run before (signed), `length - 1`, version less the one before (signed), creator, seal id (as in block maps), own 1, clones |
-//! | `0C` attempts | slot, object, block 8 | creator, seal id 8, version, how many more: numbers that write-backs of one start got and that are not settled; at most 1,024 |
+//! | `0B` shares | slot, object, chunk 8 | policy, file key (as `10 .. 02`), then runs of versions that blocks have taken over from this chunk: index less the end of the run before (signed), `length - 1`, version less the one before (signed), creator, seal id (as in block maps), own 1, clones; in format 2 the policy of the run follows |
+//! | `0C` attempts | slot, object, block 8 | creator, seal id 8, version, how many more: numbers that write-backs of one start got and that are not settled; at most 1,024; then their policy, which rows of format 1 do not have |
 //! | `0D` content | slot, policy 4, content id 24 (crate `seal`) | object 18, block, version, creator, seal id 8: a version with this content |
 //! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
 //! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
-//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`): where a version lies that has no fragments of its own |
 //! | `18` sealing | slot, seal id 8 | 4 bytes, no format: the key epoch of what was sealed under this id, if it is not 1 |
 //! | `19` kept content key | slot, accessor set 4, epoch 4 | no format: epoch 4 of the key that it is wrapped under, wrapped content key 73 (crate `seal`): of an epoch whose own key is destroyed |
+//! | `1A` migration | slot, directory | nothing: its files are to be found that have another policy than they would get there |
+//! | `1B` migrating | slot, object | round, bytes used when it was sent: a file that may be stored by several policies |
+//! | `1C` moved | slot, object, block 8, version 8, policy 4 | as `0D`: what a version that several blocks hold was stored as by another policy |
 //! | `10` object | slot, object, then: | |
-//! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1, \[exclusive verifier 8\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
+//! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1 (1 verifier, 2 base), \[exclusive verifier 8\], \[policy of entries that name none: base\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
 //! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`): of the epoch that it is wrapped in, which changes with a rotation (`K17`) |
 //! | | `03` target | of a symbolic link |
 //! | | `04` cut | never stored |
@@ -99,6 +107,8 @@
 //! | | `20` name | of an extended attribute: its value |
 //! | | `30` chunk 8 | the block map of 1,024 blocks |
 //! | `11` note of a pack | slot, file of packs 18, number of the pack 8 | policy, file key (as `10 .. 02`), creator, seal id 8, in use 1: a pack whose blocks are not all committed |
+//! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`), in format 2 creator and seal id 8: where a version lies that has no fragments of its own |
+//! | `13` pack in use | slot, file of packs 18, number of the pack 8 | bytes of the pack, bytes of the blocks that lie in it |
 //!
 //! **Packs** have no file: a pack is a version 1 in the books of shares (`0B`), held by the versions that lie in it and by its note.
 //!
@@ -114,6 +124,8 @@
 //! again. Before the first entry all are zero. Blocks behind the last run were never stored (`K12`, `K13`, `K14`).
 //! In format 3 the length of all that comes first, and runs of shared blocks follow: blocks passed over, `length - 1`, the
 //! origin's object (0 and 18 bytes, or the number of its appearance), the steps of its distance and of its version (signed).
+//! In format 4 the length of the runs of shared blocks comes before these, and runs of blocks that name their policy follow: blocks passed
+//! over, `length - 1`, the policy.
 
 #![deny(missing_docs)]
 
@@ -128,8 +140,11 @@ mod garbage;
 mod keys;
 mod loaded;
 mod maintained;
+mod migration;
 mod node;
 mod orphans;
+mod pack_reads;
+mod pack_uses;
 mod packs;
 mod references;
 mod rekey;
@@ -154,6 +169,7 @@ pub use check::Finding;
 pub use error::VolumeError;
 pub use keys::is_attempt;
 pub use loaded::after_load;
+pub use migration::Migrating;
 pub use rekey::KeyProgress;
 pub use row::{BadRow, Policy, Tier};
 pub use shred::Shredding;
@@ -161,4 +177,4 @@ pub use stored_end::StoredEnd;
 pub use volume::Volume;
 pub use volumes::{NewVolume, Volumes, VolumesOptions};
 pub use warm::Warmed;
-pub use why::{BlockReport, FileReport};
+pub use why::{BlockReport, FileReport, PackReport};

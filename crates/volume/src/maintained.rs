@@ -1,9 +1,12 @@
 use async_trait::async_trait;
-use blocks::{Placement, SealId};
+use blocks::{PlaceInPack, Placement, SealId};
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
 use seal::{BlockIdentity, ContentId};
-use upkeep::{BlockVersion, GarbageRow, MaintainedVolume, NewPack, Plans, RepairRow, VolumeFailure, Written};
+use upkeep::{
+    BlockVersion, GarbageRow, MaintainedVolume, MovedBlock, NewPack, Plans, RepairRow, Rewrites, UsedPack,
+    VolumeFailure, Written,
+};
 
 use crate::volume::Volume;
 
@@ -25,12 +28,44 @@ impl MaintainedVolume for Volume {
         Ok(Volume::commit_written(self, written).await?)
     }
 
-    async fn plan_pack(&self, placement: &Placement) -> Result<Option<NewPack>, VolumeFailure> {
-        Ok(Some(Volume::plan_pack(self, placement).await?))
+    async fn plan_pack(&self, placement: &Placement, size: u64) -> Result<Option<NewPack>, VolumeFailure> {
+        Ok(Some(Volume::plan_pack(self, placement, size).await?))
     }
 
     async fn settle_pack(&self, pack: &BlockIdentity) -> Result<(), VolumeFailure> {
         Ok(Volume::settle_pack(self, pack).await?)
+    }
+
+    async fn used_packs(
+        &self,
+        after: Option<(ObjectId, BlockIndex)>,
+        limit: usize,
+    ) -> Result<Vec<UsedPack>, VolumeFailure> {
+        Ok(Volume::used_packs(self, after, limit).await?)
+    }
+
+    async fn find_pack(
+        &self,
+        object: ObjectId,
+        number: BlockIndex,
+    ) -> Result<Option<BlockVersion>, VolumeFailure> {
+        Ok(Volume::find_pack(self, object, number).await?)
+    }
+
+    async fn lie_in(
+        &self,
+        pack: &BlockIdentity,
+        blocks: &[(BlockIdentity, PlaceInPack)],
+    ) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(Volume::lie_in(self, pack, blocks).await?)
+    }
+
+    async fn commit_moved(
+        &self,
+        pack: &BlockIdentity,
+        moved: &[MovedBlock],
+    ) -> Result<Vec<bool>, VolumeFailure> {
+        Ok(Volume::commit_moved(self, pack, moved).await?)
     }
 
     async fn find_content(
@@ -90,6 +125,18 @@ impl MaintainedVolume for Volume {
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeFailure> {
         Ok(Volume::stored_blocks(self, after, limit).await?)
+    }
+
+    async fn find_migrating(&self) -> Result<(), VolumeFailure> {
+        Ok(Volume::find_migrating(self).await?)
+    }
+
+    async fn to_rewrite(&self, most: usize, bytes: u64) -> Result<Rewrites, VolumeFailure> {
+        Ok(Volume::to_rewrite(self, most, bytes).await?)
+    }
+
+    async fn migrations_waiting(&self) {
+        self.inner.migration.begun.notified().await;
     }
 
     async fn reap(&self) -> Result<bool, VolumeFailure> {

@@ -6,6 +6,7 @@ use ids::{BlockIndex, ObjectId};
 use meta::{Attachment, MetaError, Scan};
 
 use crate::VolumeError;
+use crate::garbage::Discarded;
 use crate::keys::{Keys, ObjectRow};
 use crate::node::upkeep_transaction;
 use crate::row::{CHUNK_BLOCKS, Chunk, Special};
@@ -75,6 +76,8 @@ impl Inner {
     pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
         let (mut at, mut rows) = (0, ROWS);
         while at < orphans.len() {
+            // Counted only when it is durable; who checks the count waits for that.
+            let _counting = self.counting.read().await;
             let (finished, freed) = match self.take_some_apart(&orphans[at..], named, rows).await {
                 // Maps without two neighbours alike, and the books of what they share.
                 Err(VolumeError::Meta(MetaError::TooLarge { .. })) if rows > FEWEST_ROWS => {
@@ -128,7 +131,11 @@ impl Inner {
             transaction.delete(self.keys.orphan(object));
             return Ok(true);
         }
-        let mut garbage = Vec::new();
+        let base = match inode.special {
+            Special::File { base, .. } => base,
+            _ => 0,
+        };
+        let mut garbage = Discarded::default();
         let (start, end) = self.keys.rows_of(object);
         let limit = *rows + 1;
         // A write-back that commits between here and this commit may bring a chunk that was not found.
@@ -148,7 +155,7 @@ impl Inner {
                         if let Released::Own(version) =
                             book.release(transaction, object, block, entry).await?
                         {
-                            garbage.push(version);
+                            garbage.push(entry.policy.unwrap_or(base), version);
                         }
                     }
                 }
@@ -161,16 +168,13 @@ impl Inner {
         if whole {
             // Also what was stored and not committed, or is just being stored: garbage is not deleted before uploads that
             // were under way have ended.
-            whole = self.take_attempts(transaction, object, rows, &mut garbage).await?;
+            whole = self.take_attempts(transaction, object, rows, base, &mut garbage).await?;
         }
         book.finish(transaction).await?;
         if !garbage.is_empty() {
             let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
             let key = self.key_row(transaction, object).await?.ok_or_else(missing)?;
-            let Special::File { policy, .. } = inode.special else {
-                return Err(VolumeError::Missing { what: format!("the policy of object {object}") });
-            };
-            self.put_garbage(transaction, object, policy, &key, garbage).await?;
+            self.put_discarded(transaction, object, &key, garbage).await?;
         }
         if !whole {
             return Ok(false);
@@ -180,6 +184,7 @@ impl Inner {
         transaction.delete(self.keys.inode(object));
         transaction.delete(self.keys.key(object));
         transaction.delete(self.keys.orphan(object));
+        transaction.delete(self.keys.migrating(object));
         let op = DataOp::Forget { file: self.file_key(object) };
         transaction.attach(Attachment { descriptor: op.encode(), payload: Bytes::new() });
         *freed += Amount { objects: -1, bytes: -(inode.attributes.space_used as i64) };

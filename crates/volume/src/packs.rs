@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use blocks::{Placement, Protection};
 use bytes::Bytes;
+use environment::failpoint;
 use ids::{BlockIndex, BlockShift, ObjectId};
 use meta::Scan;
 use seal::{BlockIdentity, FileKey, Padding, Suite};
@@ -17,14 +18,12 @@ use crate::garbage::behind;
 use crate::keys::Keys;
 use crate::node::upkeep_transaction;
 use crate::row::{
-    BadRow, GarbageRow, GarbageVersion, KeyRow, Origin, PACK_VERSION, PackNote, PackedRow, Policy,
-    encode_policy,
+    BadRow, GarbageRow, GarbageVersion, KeyRow, Origin, PACK_VERSION, PackNote, PackUse, PackedRow, Policy,
+    Sealed, encode_policy,
 };
 use crate::shares::{Owner, ShareBook};
 use crate::volume::{Inner, Volume};
 
-/// The largest size of a pack.
-const SHIFT: u8 = 22;
 /// Rows that one transaction looks at, at most.
 const ROWS: usize = 256;
 
@@ -39,17 +38,17 @@ pub(crate) struct PackFile {
 }
 
 impl Volume {
-    /// A new pack for blocks of files with this placement, noted durably.
-    pub async fn plan_pack(&self, placement: &Placement) -> Result<NewPack, VolumeError> {
+    /// A new pack of up to `size` bytes for blocks of files with this placement, noted durably.
+    pub async fn plan_pack(&self, placement: &Placement, size: u64) -> Result<NewPack, VolumeError> {
         let inner = &self.inner;
+        let shift = BlockShift::from_bytes(size.next_power_of_two()).unwrap_or(BlockShift::MAX);
+        let wanted = Placement::new(placement.scheme(), placement.clouds().to_vec(), shift);
+        let wanted = wanted.map_err(|cause| VolumeError::Missing { what: cause.to_string() })?;
         let mut files = inner.packs.lock().await;
-        let is_alike = |file: &PackFile| {
-            (file.placement.scheme(), file.placement.clouds()) == (placement.scheme(), placement.clouds())
-        };
-        let at = match files.iter().position(is_alike) {
+        let at = match files.iter().position(|file| file.placement == wanted) {
             Some(at) => at,
             None => {
-                files.push(inner.new_pack_file(placement).await?);
+                files.push(inner.new_pack_file(wanted).await?);
                 files.len() - 1
             }
         };
@@ -119,10 +118,7 @@ fn pack_note(key: &[u8], row: &[u8]) -> Result<(ObjectId, BlockIndex, PackNote),
 }
 
 impl Inner {
-    async fn new_pack_file(&self, placement: &Placement) -> Result<PackFile, VolumeError> {
-        let shift = BlockShift::new(SHIFT).unwrap_or(BlockShift::MAX);
-        let placement = Placement::new(placement.scheme(), placement.clouds().to_vec(), shift);
-        let placement = placement.map_err(|cause| VolumeError::Missing { what: cause.to_string() })?;
+    async fn new_pack_file(&self, placement: Placement) -> Result<PackFile, VolumeError> {
         let protection = Protection { suite: Suite::IntegrityOnly, padding: Padding::None };
         let policy = Policy { placement: placement.clone(), protection };
         let policy = self.policy_number(&policy).await?;
@@ -135,7 +131,7 @@ impl Inner {
     }
 
     /// The number of a policy, which is recorded if it was not.
-    async fn policy_number(&self, policy: &Policy) -> Result<u32, VolumeError> {
+    pub async fn policy_number(&self, policy: &Policy) -> Result<u32, VolumeError> {
         let number: Result<u32, VolumeError> = upkeep_transaction!(self.node, |transaction| {
             let known = crate::volume::read_policies(self.keys, transaction).await?;
             if let Some((&number, _)) = known.iter().find(|(_, known)| ***known == *policy) {
@@ -192,19 +188,30 @@ impl Inner {
         Ok(transaction.get(&self.keys.pack_note(pack.object, pack.block)).await?.is_some())
     }
 
-    /// A version that becomes current lies in a pack, which it holds from now on.
+    /// How much of a pack is in use.
+    pub async fn pack_use(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        pack: Origin,
+    ) -> Result<Option<PackUse>, VolumeError> {
+        let row = transaction.get(&self.keys.pack_use(pack.object, pack.block)).await?;
+        let row = row.map(|row| PackUse::decode(&row)).transpose();
+        row.map_err(self.damaged("how much is in use of a pack of", pack.object))
+    }
+
+    /// A version lies in a pack, which it holds from now on: it becomes current, or has moved there.
     pub async fn put_packed(
         &self,
         transaction: &mut dyn meta::Transaction,
         book: &mut ShareBook<'_>,
-        origin: Origin,
+        Sealed { origin, creator, seal }: Sealed,
         InPack { pack, place, missing }: &InPack,
     ) -> Result<(), VolumeError> {
         let key = self.keys.pack_note(pack.object, pack.block);
         let unknown = || VolumeError::Missing { what: format!("the note of pack {pack}") };
         let row = transaction.get(&key).await?.ok_or_else(unknown)?;
         let (object, number, mut note) = pack_note(&key, &row)?;
-        let packed = PackedRow { object, number, place: *place };
+        let packed = PackedRow { object, number, place: *place, sealing: Some((creator, seal)) };
         if note.in_use {
             book.hold(transaction, packed.pack(), 1).await?;
         } else {
@@ -218,6 +225,9 @@ impl Inner {
                 transaction.put(repair, crate::repair::repair_row(crate::repair::fragment_mask(missing)));
             }
         }
+        let before = self.pack_use(transaction, packed.pack()).await?.map_or(0, |before| before.live);
+        let live = before.saturating_add(place.len).min(place.pack_len);
+        transaction.put(self.keys.pack_use(object, number), PackUse { len: place.pack_len, live }.encode());
         transaction.put(self.keys.packed(origin), packed.encode());
         Ok(())
     }
@@ -235,8 +245,8 @@ impl Inner {
         transaction.delete(key);
         if note.in_use {
             let mut book = ShareBook::new(self);
-            self.let_go_of_pack(transaction, &mut book, Origin { object, block, version: PACK_VERSION })
-                .await?;
+            let pack = Origin { object, block, version: PACK_VERSION };
+            self.let_go_of_pack(transaction, &mut book, pack, 0).await?;
             return book.finish(transaction).await;
         }
         let PackNote { policy, key, creator, seal, .. } = note;
@@ -244,14 +254,22 @@ impl Inner {
         self.put_garbage(transaction, object, policy, &key, vec![version]).await
     }
 
-    async fn let_go_of_pack(
+    /// One that holds a pack lets it go, and with it so many bytes of it.
+    pub async fn let_go_of_pack(
         &self,
         transaction: &mut dyn meta::Transaction,
         book: &mut ShareBook<'_>,
         pack: Origin,
+        bytes: u32,
     ) -> Result<(), VolumeError> {
+        let key = self.keys.pack_use(pack.object, pack.block);
         if book.let_go(transaction, pack).await? {
             transaction.delete(self.keys.repair(pack.object, pack.block, pack.version));
+            transaction.delete(key);
+        } else if bytes > 0
+            && let Some(PackUse { len, live }) = self.pack_use(transaction, pack).await?
+        {
+            transaction.put(key, PackUse { len, live: live.saturating_sub(bytes) }.encode());
         }
         Ok(())
     }
@@ -264,15 +282,18 @@ impl Inner {
         for part in versions.chunks(ROWS) {
             let done: Result<(), VolumeError> = upkeep_transaction!(self.node, |transaction| {
                 let mut book = ShareBook::new(self);
-                for &GarbageVersion { block, version, .. } in part {
+                for &GarbageVersion { block, version, creator, seal } in part {
                     let origin = Origin { object: *object, block, version };
-                    let Some(row) = self.packed_row(transaction, origin).await? else { continue };
+                    let row = self.packed_row(transaction, origin).await?;
+                    // After a crash the same number may have been given to another sealing, which is not garbage.
+                    let Some(row) = row.filter(|row| row.is_of(creator, seal)) else { continue };
                     transaction.delete(self.keys.packed(origin));
-                    self.let_go_of_pack(transaction, &mut book, row.pack()).await?;
+                    self.let_go_of_pack(transaction, &mut book, row.pack(), row.place.len).await?;
                 }
                 book.finish(transaction).await
             });
             done?;
+            failpoint!("gc.between-packs");
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod attempt;
 mod block_map;
 mod content;
 mod inode;
+mod migrating;
 mod packed;
 mod policy;
 mod queue;
@@ -21,7 +22,8 @@ pub(crate) use attempt::{AttemptRow, MAX_ATTEMPTS};
 pub(crate) use block_map::{BlockEntry, CHUNK_BLOCKS, Chunk, ChunkView, Origin, Sealed};
 pub(crate) use content::{Content, decode_stored_as, encode_stored_as};
 pub(crate) use inode::{Inode, KeyRow, Special};
-pub(crate) use packed::{PACK_VERSION, PackNote, PackedRow};
+pub(crate) use migrating::MigratingRow;
+pub(crate) use packed::{PACK_VERSION, PackNote, PackUse, PackedRow};
 pub use policy::Policy;
 pub(crate) use policy::{decode_policy, encode_policy};
 pub(crate) use queue::{GarbageRow, GarbageVersion};
@@ -239,6 +241,7 @@ mod tests {
         again(row, Content::decode, Content::encode);
         again(row, PackedRow::decode, PackedRow::encode);
         again(row, PackNote::decode, PackNote::encode);
+        again(row, PackUse::decode, PackUse::encode);
         again(row, decode_stored_as, |sealed| encode_stored_as(*sealed));
         again(row, decode_policy, encode_policy);
         again(row, VolumeRecord::decode, VolumeRecord::encode);
@@ -279,7 +282,7 @@ mod tests {
             created: time,
             change: 9,
         };
-        let file = Special::File { policy: 3, shift: BlockShift::MIN, verifier: Some([9; 8]) };
+        let file = Special::File { policy: 3, base: 4, shift: BlockShift::MIN, verifier: Some([9; 8]) };
         let directory = Special::Directory { parent: object, next_cookie: 8, entries: 5 };
         let key =
             KeyRow { accessors: AccessorSetId(1), epoch: KeyEpoch(2), wrapped: [7; WrappedFileKey::LEN] };
@@ -303,9 +306,17 @@ mod tests {
             let origin = (index != 2).then_some(Origin { object, block: BlockIndex(index + 5), version });
             let seal = blocks::SealId((index / 3) << 50);
             shared.set(index, BlockEntry { hole: false, seal, origin, ..BlockEntry::NONE });
-            let share = Share { creator: GatewayId(3), seal, own: index == 64, clones: 1 + index / 65 };
+            let share =
+                Share { creator: GatewayId(3), seal, own: index == 64, clones: 1 + index / 65, policy: 4 };
             shares.shares.insert((index, version), share);
         }
+        let mut marked = shared.clone();
+        for index in [2, 64, 800] {
+            let entry = marked.get(index);
+            marked.set(index, BlockEntry { hole: false, origin: None, policy: Some(300), ..entry });
+        }
+        let mut mixed = shares.clone();
+        mixed.shares.values_mut().step_by(2).for_each(|share| share.policy = 300);
         let mut listed = Inode::new(attributes(FileKind::Fifo), Special::Other);
         let user = Ace { allows: true, flags: 0x83, rights: 0x1f_07ff, who: Who::User(70_000) };
         let group = Ace { allows: false, who: Who::GroupNumber(3), ..user };
@@ -333,7 +344,9 @@ mod tests {
             key.encode(),
             chunk.encode(),
             shared.encode(),
+            marked.encode(),
             shares.encode(),
+            mixed.encode(),
             GarbageRow { object, policy: 4, key: key.clone(), versions: versions.collect() }.encode(),
             encode_policy(&Policy { placement, protection }),
             Content { policy: 300, id: seal::ContentId::from_bytes([5; 24]) }.encode(),
@@ -352,8 +365,10 @@ mod tests {
                     len: 4192,
                     name: seal::BlockName::from_bytes([3; 32]),
                 },
+                sealing: Some((GatewayId(3), blocks::SealId(9))),
             }
             .encode(),
+            PackUse { len: 4 << 20, live: 70_000 }.encode(),
             PackNote {
                 policy: 300,
                 key: key.clone(),
@@ -362,12 +377,14 @@ mod tests {
                 in_use: true,
             }
             .encode(),
+            MigratingRow { round: 3, bytes: 1 << 40 }.encode(),
             StoreHeader { schema: 2, gateway: GatewayId(7) }.encode(),
             AttemptRow {
                 creator: GatewayId(3),
                 seal: blocks::SealId(9),
                 first: Version(5),
                 last: Version(8),
+                policy: Some(300),
             }
             .encode(),
         ]

@@ -21,7 +21,8 @@ const PAGES: usize = 64;
 pub(crate) struct ShareBook<'a> {
     volume: &'a Inner,
     pages: BTreeMap<(ObjectId, u64), Page>,
-    garbage: BTreeMap<ObjectId, Garbage>,
+    /// By the object that it was stored for, and the policy.
+    garbage: BTreeMap<(ObjectId, u32), Garbage>,
 }
 
 struct Page {
@@ -31,7 +32,6 @@ struct Page {
 
 /// What nobody refers to any more, of one file, which may be gone.
 struct Garbage {
-    policy: u32,
     key: KeyRow,
     versions: Vec<GarbageVersion>,
 }
@@ -49,6 +49,7 @@ pub(crate) enum Released {
 
 /// The file that a block belongs to.
 pub(crate) struct Owner<'a> {
+    /// By which the version is stored.
     pub policy: u32,
     pub key: &'a KeyRow,
 }
@@ -161,8 +162,10 @@ impl<'a> ShareBook<'a> {
                 }
                 share.clones += 1;
             }
-            Entry::Vacant(_) if own.is_none() => return Err(lost(origin)),
-            Entry::Vacant(vacant) => drop(vacant.insert(Share { creator, seal, own: true, clones: 1 })),
+            Entry::Vacant(vacant) => {
+                let policy = own.ok_or_else(|| lost(origin))?.policy;
+                vacant.insert(Share { creator, seal, own: true, clones: 1, policy });
+            }
         }
         page.changed = true;
         Ok(())
@@ -192,7 +195,7 @@ impl<'a> ShareBook<'a> {
             None => share.own = false,
             Some(_) => share.clones -= 1,
         }
-        let Share { own, clones, .. } = *share;
+        let Share { own, clones, policy, .. } = *share;
         page.changed = true;
         if clones > 0 {
             return Ok(Released::Kept);
@@ -203,9 +206,8 @@ impl<'a> ShareBook<'a> {
             // The block that it was stored for has it for itself again.
             return Ok(Released::Kept);
         }
-        let (policy, key) = (row.policy, row.key.clone());
-        let garbage = Garbage { policy, key, versions: Vec::new() };
-        self.garbage.entry(origin.object).or_insert(garbage).versions.push(version);
+        let garbage = Garbage { key: row.key.clone(), versions: Vec::new() };
+        self.garbage.entry((origin.object, policy)).or_insert(garbage).versions.push(version);
         Ok(Released::Last(origin))
     }
 
@@ -221,7 +223,8 @@ impl<'a> ShareBook<'a> {
     ) -> Result<(), VolumeError> {
         let page = self.page(transaction, origin).await?;
         let row = page.row.get_or_insert_with(|| ShareRow::new(owner.policy, owner.key.clone()));
-        row.shares.insert(place(origin), Share { creator, seal, own: false, clones });
+        let policy = owner.policy;
+        row.shares.insert(place(origin), Share { creator, seal, own: false, clones, policy });
         page.changed = true;
         Ok(())
     }
@@ -254,20 +257,20 @@ impl<'a> ShareBook<'a> {
             return Ok(false);
         };
         share.clones -= 1;
-        let Share { creator, seal, clones, .. } = *share;
+        let Share { creator, seal, clones, policy, .. } = *share;
         page.changed = true;
         let Some(row) = page.row.as_mut().filter(|_| clones == 0) else { return Ok(false) };
         row.shares.remove(&place(origin));
-        let garbage = Garbage { policy: row.policy, key: row.key.clone(), versions: Vec::new() };
+        let garbage = Garbage { key: row.key.clone(), versions: Vec::new() };
         let version = GarbageVersion { block: origin.block, version: origin.version, creator, seal };
-        self.garbage.entry(origin.object).or_insert(garbage).versions.push(version);
+        self.garbage.entry((origin.object, policy)).or_insert(garbage).versions.push(version);
         Ok(true)
     }
 
     /// Writes what has changed.
     pub async fn finish(mut self, transaction: &mut dyn meta::Transaction) -> Result<(), VolumeError> {
         self.write(transaction);
-        for (object, Garbage { policy, key, versions }) in self.garbage {
+        for ((object, policy), Garbage { key, versions }) in self.garbage {
             self.volume.put_garbage(transaction, object, policy, &key, versions).await?;
         }
         Ok(())
@@ -311,12 +314,12 @@ impl Inner {
         &self,
         row: &ShareRow,
         Origin { object, block, version }: Origin,
-        &Share { creator, seal, .. }: &Share,
+        &Share { creator, seal, policy, .. }: &Share,
     ) -> Result<BlockVersion, VolumeError> {
         let epoch = self.epochs.of(seal);
         let identity = BlockIdentity { volume: self.id, object, block, version, creator, epoch };
         let key = self.open_key(object, &row.key, epoch)?;
-        let placement = self.policy(row.policy)?.placement.clone().into();
+        let placement = self.policy(policy)?.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal, packed: None })
     }
 }

@@ -11,6 +11,8 @@ mod directories;
 mod files;
 mod keys;
 mod large_clones;
+mod leaks;
+mod migration;
 mod model;
 mod node;
 mod packs;

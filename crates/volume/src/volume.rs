@@ -20,7 +20,9 @@ use crate::directories::read_directories;
 use crate::epochs::Epochs;
 use crate::error::meta_error;
 use crate::keys::Keys;
+use crate::migration::Migration;
 use crate::node::{Node, RETRIES, upkeep_transaction};
+use crate::pack_reads::PackReads;
 use crate::packs::PackFile;
 use crate::references::References;
 use crate::rekey::Rekeying;
@@ -53,11 +55,15 @@ pub(crate) struct Inner {
     pub usage: Usage,
     /// A read has put something into the repair queue.
     pub repair_queued: Notify,
+    /// Held for reading while something is committed that changes the usage only later.
+    pub counting: tokio::sync::RwLock<()>,
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
     pub rekeying: Rekeying,
     /// Whether what was sealed in earlier epochs is to stay readable when their keys go.
     pub keeps_contents: AtomicBool,
+    pub migration: Migration,
+    pub pack_reads: PackReads,
 }
 
 impl Volume {
@@ -128,12 +134,25 @@ impl CurrentVersions for Volume {
 /// The rows of a file that its blocks depend on.
 pub(crate) struct FileRows {
     pub inode: Inode,
+    /// Of what is stored from now on.
     pub policy_id: u32,
     pub policy: Arc<Policy>,
+    /// Of the blocks whose entries name none.
+    pub base: u32,
     pub key: KeyRow,
 }
 
 impl FileRows {
+    /// The policy that a version of the file's own is stored by.
+    pub fn policy_of(&self, entry: BlockEntry) -> u32 {
+        entry.policy.unwrap_or(self.base)
+    }
+
+    /// What the entries of versions say that are stored from now on.
+    pub fn mark(&self) -> Option<u32> {
+        (self.policy_id != self.base).then_some(self.policy_id)
+    }
+
     /// Bytes of a block that the file has.
     pub fn length_of(&self, block: BlockIndex) -> u64 {
         let Special::File { shift, .. } = self.inode.special else { return 0 };
@@ -190,21 +209,8 @@ impl Inner {
         let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
         let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         let inode = self.inode(object, &row)?;
-        let Special::File { policy: policy_id, .. } = inode.special else { return Ok(None) };
-        Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, key }))
-    }
-
-    /// The number of a file's policy.
-    pub async fn file_policy(
-        &self,
-        transaction: &mut dyn meta::Transaction,
-        object: ObjectId,
-    ) -> Result<Option<u32>, VolumeError> {
-        let Some(row) = transaction.get(&self.keys.inode(object)).await? else { return Ok(None) };
-        match self.inode(object, &row)?.special {
-            Special::File { policy, .. } => Ok(Some(policy)),
-            _ => Ok(None),
-        }
+        let Special::File { policy: policy_id, base, .. } = inode.special else { return Ok(None) };
+        Ok(Some(FileRows { inode, policy_id, policy: self.policy(policy_id)?, base, key }))
     }
 
     pub async fn key_row(
@@ -301,7 +307,7 @@ impl Inner {
             epoch: self.epochs.of(entry.seal),
         };
         let key = self.open_key(object, &file.key, identity.epoch)?;
-        let placement = file.policy.placement.clone().into();
+        let placement = self.policy(file.policy_of(entry))?.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal: entry.seal, packed: None })
     }
 
@@ -421,20 +427,12 @@ impl cache::BlockLoader for Loader {
     ) -> Result<Bytes, cache::LoadError> {
         let located = self.volume.locate(file.object, block, sealing).await.map_err(load_error)?;
         let Some(version) = located else { return Err(Arc::new(Superseded)) };
+        if let Some(packed) = version.packed.clone() {
+            return self.volume.read_packed(version, packed).await;
+        }
         let loaded = version.load(&self.volume.inner.node.blocks, &self.volume).await;
         let loaded = loaded.map_err(load_error)?;
-        if !loaded.bad.is_empty() {
-            let fragments: Vec<u8> = loaded.bad.iter().map(|fault| fault.fragment).collect();
-            // Beside the read: it may be part of an exclusive transaction, while which nobody else commits.
-            let (volume, identity) = (self.volume.clone(), version.stored().identity);
-            tokio::spawn(async move {
-                let BlockIdentity { object, block, version, .. } = identity;
-                if let Err(error) = volume.queue_repair(object, block, version, &fragments).await {
-                    // The data is good; the next read or scrub finds the fragments again.
-                    tracing::warn!(block = %identity, %error, "a repair could not be queued");
-                }
-            });
-        }
+        self.volume.repair_later(&version.identity, &loaded.bad);
         Ok(loaded.plaintext)
     }
 }

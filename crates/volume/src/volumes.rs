@@ -500,9 +500,12 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         references,
         usage: Usage::default(),
         repair_queued: Notify::new(),
+        counting: Default::default(),
         packs: Default::default(),
         rekeying: Rekeying::default(),
         keeps_contents: AtomicBool::new(true),
+        migration: Default::default(),
+        pack_reads: Default::default(),
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;

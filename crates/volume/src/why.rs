@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use blocks::CloudId;
+use blocks::{CloudId, PlaceInPack};
 use bytes::Bytes;
 use cache::Sealing;
 use file_system::{FileKind, Name};
@@ -8,7 +8,7 @@ use ids::{BlockIndex, GatewayId, ObjectId, Version};
 
 use crate::VolumeError;
 use crate::repair::{decode_repair, fragments_of};
-use crate::row::{BlockEntry, Inode, Origin, Policy, Sealed, Special};
+use crate::row::{BlockEntry, Inode, Origin, PackedRow, Policy, Sealed, Special};
 use crate::transaction::Entry;
 use crate::volume::{FileRows, Inner, Volume};
 
@@ -38,9 +38,8 @@ pub struct BlockReport {
     pub creator: GatewayId,
     /// The block that the content was stored for, if it is shared, and under which version.
     pub origin: Option<(ObjectId, BlockIndex, Version)>,
-    /// The pack that it lies in, if it has no fragments of its own: which file of packs, and which number. The fragments are
-    /// those of the pack.
-    pub pack: Option<(ObjectId, BlockIndex)>,
+    /// Where it lies, if it has no fragments of its own. The fragments are those of the pack.
+    pub pack: Option<PackReport>,
     /// Bytes that wait for write-back.
     pub dirty: u64,
     /// Whether it can be had without asking a cloud.
@@ -49,6 +48,17 @@ pub struct BlockReport {
     pub fragments: Vec<(CloudId, String)>,
     /// Fragments that wait for repair.
     pub missing: Vec<u8>,
+}
+
+/// Where a block lies that has no fragments of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackReport {
+    /// The file of packs.
+    pub object: ObjectId,
+    /// Which of them.
+    pub number: BlockIndex,
+    /// Its place there.
+    pub place: PlaceInPack,
 }
 
 impl Volume {
@@ -85,7 +95,11 @@ impl Volume {
                 version: entry.version,
                 hole: !entry.is_stored(),
                 creator: entry.creator,
-                pack: packed.map(|packed| (packed.object, packed.number)),
+                pack: packed.map(|PackedRow { object, number, place, .. }| PackReport {
+                    object,
+                    number,
+                    place,
+                }),
                 origin: entry.origin.map(|Origin { object, block, version }| (object, block, version)),
                 dirty: dirty.iter().map(|range| range.end - range.start).sum(),
                 cached: entry.is_stored() && inner.is_cached(object, block, entry),

@@ -12,10 +12,11 @@ use seal::WrappedFileKey;
 use upkeep::{Base, BlockVersion, NewBlock, Plan, Written, WrittenAs};
 
 use crate::VolumeError;
-use crate::attempts::Candidate;
+use crate::attempts::{Candidate, Ended};
+use crate::garbage::Discarded;
 use crate::node::upkeep_transaction;
 use crate::repair::{fragment_mask, repair_row};
-use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, Content, GarbageVersion, Origin, Sealed, Special};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, Content, Origin, Sealed, Special};
 use crate::shares::{Released, ShareBook};
 use crate::volume::{FileRows, Inner, Volume};
 
@@ -106,10 +107,10 @@ struct BlockRow {
 
 /// What has been done to one file in a commit.
 struct FileChange {
-    policy: u32,
+    rows: FileRows,
     shift: BlockShift,
     chunks: BTreeMap<u64, Chunk>,
-    garbage: Vec<GarbageVersion>,
+    garbage: Discarded,
 }
 
 impl Inner {
@@ -154,7 +155,8 @@ impl Inner {
         base: Base,
         seal: SealId,
     ) -> Result<Plan, VolumeError> {
-        let new = BlockEntry { version, creator: self.node.gateway, seal, ..BlockEntry::NONE };
+        let (creator, policy) = (self.node.gateway, file.mark());
+        let new = BlockEntry { version, creator, seal, policy, ..BlockEntry::NONE };
         let BlockVersion { identity, key, placement, .. } = self.block_version(object, block, new, &file)?;
         let protection = file.policy.protection;
         let length = file.length_of(block);
@@ -173,9 +175,10 @@ impl Inner {
         let mut current = vec![false; written.len()];
         let mut book = ShareBook::new(self);
         for (object, blocks) in files {
-            // Every cut touches this row: one that comes between here and the commit is a conflict.
+            // Every cut touches this row, and so does who sends the file to another policy: one that comes between here and
+            // the commit is a conflict.
             transaction.get(&self.keys.cut(object)).await?;
-            // Policy and block size never change. Read beside the transaction, they make no conflict with those who
+            // Nothing else that is needed ever changes. Read beside the transaction, it makes no conflict with those who
             // write to the file.
             let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
             let rows = self.file_rows(&mut *beside, object).await?;
@@ -187,14 +190,14 @@ impl Inner {
             };
             let Special::File { shift, .. } = rows.inode.special else { continue };
             let key = self.rewrap_touched(transaction, object, key)?;
-            let (policy, chunks) = (rows.policy_id, BTreeMap::new());
-            let mut change = FileChange { policy, shift, chunks, garbage: Vec::new() };
+            let (chunks, garbage) = (BTreeMap::new(), Discarded::default());
+            let mut change = FileChange { rows, shift, chunks, garbage };
             for index in blocks {
                 current[index] =
                     self.put_block(transaction, object, &written[index], &mut change, &mut book).await?;
             }
             self.put_chunks(transaction, object, &change);
-            self.put_garbage(transaction, object, rows.policy_id, &key, change.garbage).await?;
+            self.put_discarded(transaction, object, &key, change.garbage).await?;
         }
         book.finish(transaction).await?;
         Ok(current)
@@ -228,7 +231,9 @@ impl Inner {
             WrittenAs::Nothing => {
                 if snapshot.is_current() {
                     let all = Version(u64::MAX);
-                    change.garbage.extend(self.settle_attempts(transaction, object, block, all).await?);
+                    let base = change.rows.base;
+                    let ended = self.settle_attempts(transaction, object, block, all, base).await?;
+                    change.garbage.extend(ended.policy, ended.versions);
                     transaction.attach(cleaned);
                 }
                 return Ok(snapshot.is_current());
@@ -247,15 +252,19 @@ impl Inner {
         let Some(old) = change.chunks.get(&number).map(|chunk| chunk.get(place)) else { return Ok(false) };
         let is_used_up = identity.version < old.next(); // only a claim that was not exclusive can lead here
         // Attempts that failed may have left fragments behind.
-        let mut ended = self.settle_attempts(transaction, object, block, identity.version).await?;
+        let (last, base) = (identity.version, change.rows.base);
+        let Ended { policy, versions: mut ended } =
+            self.settle_attempts(transaction, object, block, last, base).await?;
         let is_noted =
             ended.last().is_some_and(|last| (last.version, last.seal) == (identity.version, *seal));
+        // Otherwise the file was sent to another policy meanwhile; the block is stored once more, by that one.
+        let is_by_policy = policy == change.rows.policy_id;
         let is_there = match packed {
             Some(packed) => self.is_noted_pack(transaction, &packed.pack).await?,
             None => true,
         };
-        let is_in_time = is_noted && !is_used_up && is_there && snapshot.is_current();
-        let content = content.map(|id| Content { policy: change.policy, id });
+        let is_in_time = is_noted && is_by_policy && !is_used_up && is_there && snapshot.is_current();
+        let content = content.map(|id| Content { policy: change.rows.policy_id, id });
         let held = match content.filter(|_| is_in_time) {
             Some(content) => {
                 // What this transaction has done shows in what it reads.
@@ -269,7 +278,7 @@ impl Inner {
             // Current, or never stored. What was stored although others hold the same is garbage.
             ended.pop();
         }
-        change.garbage.append(&mut ended);
+        change.garbage.extend(policy, ended);
         let Some(chunk) = change.chunks.get_mut(&number) else { return Ok(false) };
         if is_used_up || !is_noted {
             // What is not noted is garbage already.
@@ -290,15 +299,24 @@ impl Inner {
                 // Before the old version goes: it may be the last that keeps the same books.
                 book.take(transaction, held.sealed, held.owner()).await?;
                 let Sealed { origin, creator, seal } = held.sealed;
-                BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: Some(origin) }
+                let origin = Some(origin);
+                BlockEntry { version, hole: false, creator, seal, burnt: 0, origin, policy: None }
             }
-            None => BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: None },
+            None => {
+                let policy = change.rows.mark();
+                BlockEntry { version, hole: false, creator, seal, burnt: 0, origin: None, policy }
+            }
         };
         if old.is_stored() {
             match book.release(transaction, object, block, old).await? {
+                // Those who share the old version may share this one when they are moved.
+                Released::Kept if snapshot.is_clean() => {
+                    let from = old.sealed(object, block).origin;
+                    self.put_moved(transaction, from, change.rows.policy_id, entry.sealed(object, block));
+                }
                 Released::Kept => {}
                 Released::Own(version) => {
-                    change.garbage.push(version);
+                    change.garbage.push(change.rows.policy_of(old), version);
                     transaction.delete(self.keys.repair(object, block, old.version));
                 }
                 Released::Last(Origin { object, block, version }) => {
@@ -309,7 +327,7 @@ impl Inner {
         chunk.set(place, entry);
         if held.is_none() {
             if let Some(packed) = packed {
-                self.put_packed(transaction, book, entry.sealed(object, block).origin, packed).await?;
+                self.put_packed(transaction, book, entry.sealed(object, block), packed).await?;
             } else if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
                 let key = self.keys.repair(object, block, version);
                 transaction.put(key, repair_row(fragment_mask(missing)));

@@ -20,7 +20,8 @@ impl Kurma {
         Ok(Kurma { binary: binary.to_owned(), nfs: free_address()?, admin: free_address()?, child: None })
     }
 
-    fn command(&self, args: &[&str]) -> Result<()> {
+    /// Runs a command of the gateway's administrator.
+    pub fn command(&self, args: &[&str]) -> Result<()> {
         let url = format!("http://{}", self.admin);
         let output = Command::new(&self.binary).args(args).args(["--admin", &url]).output()?;
         if !output.status.success() {

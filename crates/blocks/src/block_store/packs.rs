@@ -1,15 +1,22 @@
+use std::ops::Range;
+
 use bytes::Bytes;
 use disperse::VerifiedFragment;
-use seal::{GatewayPublicKey, OpenError, SealedBlock};
+use futures::future::join_all;
+use seal::{GatewayPublicKey, OpenedBlock, SealedBlock};
 
 use super::gather::Gathered;
-use super::ranged::{Given, Ranged};
+use super::ranged::Given;
+use super::recent::Way;
 use super::{BlockStore, fault};
 use crate::target::Target;
 use crate::{
     CurrentVersions, Fault, FragmentFault, LoadError, Loaded, Outcome, Pack, PackBuilder, PackVersion,
-    PackedBlock, PlaceInPack, Placement, StoreError, Stored,
+    PackedBlock, PlaceInPack, StoreError, Stored,
 };
+
+/// Bytes between two blocks of a pack that are fetched with them rather than passed over: what a request costs in time.
+const GAP: u32 = 32 << 10;
 
 /// A pack that may be referred to.
 #[derive(Clone, Debug)]
@@ -26,6 +33,15 @@ pub struct StoredPack {
 pub struct LoadedPack {
     /// What is in it.
     pub pack: Pack,
+    /// Fragments of the pack that were found missing or bad on the way; have them repaired.
+    pub bad: Vec<Fault>,
+}
+
+/// Blocks of one pack that were read.
+#[derive(Clone, Debug)]
+pub struct LoadedTogether {
+    /// In the order in which they were asked for.
+    pub blocks: Vec<Result<OpenedBlock, LoadError>>,
     /// Fragments of the pack that were found missing or bad on the way; have them repaired.
     pub bad: Vec<Fault>,
 }
@@ -68,17 +84,71 @@ impl BlockStore {
         block: PackedBlock<'_>,
         versions: &(impl CurrentVersions + ?Sized),
     ) -> Result<Loaded, LoadError> {
+        let LoadedTogether { mut blocks, bad } = self.load_packed_together(pack, &[block], versions).await?;
+        let OpenedBlock { plaintext, sealed_at, .. } = blocks.remove(0)?;
+        Ok(Loaded { plaintext, sealed_at, bad })
+    }
+
+    /// Reads blocks of one pack as [`BlockStore::load_packed`] reads one: those that lie side by side by one request, and the whole
+    /// pack when that is most of it. Each block has a result of its own; an error of the pack is that of all.
+    pub async fn load_packed_together(
+        &self,
+        pack: PackVersion<'_>,
+        blocks: &[PackedBlock<'_>],
+        versions: &(impl CurrentVersions + ?Sized),
+    ) -> Result<LoadedTogether, LoadError> {
         let PackVersion { key, id, seal, placement } = pack;
-        let target = Target::new(key, id, seal, placement);
-        let Ranged { bytes, faults, given } = self.ranged(&target, block.place).await;
-        if let Some(sealed) = bytes.and_then(|bytes| block.place.prove(bytes)) {
-            drop(given);
-            let bad = self.report(&target, &faults, Outcome::ServedFromOthers, versions).await;
-            return opened(&block, placement, Some(sealed), bad.unwrap_or_default());
+        let open = |(block, sealed): (&PackedBlock<'_>, Option<SealedBlock>)| {
+            let failed = |cause| LoadError::NotOpened { block: Box::new(*block.id), cause };
+            block.open(placement, sealed).map_err(failed)
+        };
+        if let Some(content) = self.recent.get(id, seal) {
+            self.pack_reads.count(Way::Kept, blocks.len());
+            let found = blocks.iter().map(|block| open((block, block.place.cut(&content))));
+            return Ok(LoadedTogether { blocks: found.collect(), bad: Vec::new() });
         }
-        let (content, faults) = self.whole(&pack, &target, faults, given, versions).await?;
+        let target = Target::new(key, id, seal, placement);
+        let pack_len = blocks.first().map_or(0, |block| block.place.pack_len);
+        let runs = match placement.scheme().shows_parts() {
+            true => runs(blocks.iter().map(|block| block.place), pack_len),
+            false => None,
+        };
+        let (mut sealed, mut faults, mut given) = (vec![None; blocks.len()], Vec::new(), Vec::new());
+        if let Some(runs) = runs {
+            let way = if blocks.len() == 1 { Way::Alone } else { Way::Run };
+            self.pack_reads.count(way, blocks.len());
+            let found = join_all(runs.iter().map(|run| self.ranged(&target, pack_len, &run.range))).await;
+            for (run, ranged) in runs.iter().zip(found) {
+                for fault in ranged.faults {
+                    if faults.iter().all(|known: &Fault| known.fragment != fault.fragment) {
+                        faults.push(fault);
+                    }
+                }
+                given.extend(ranged.given);
+                let Some(bytes) = ranged.bytes else { continue };
+                match run.blocks[..] {
+                    // As it came, so that it can be opened in place.
+                    [one] => sealed[one] = blocks[one].place.prove(bytes),
+                    _ => run.blocks.iter().for_each(|&at| sealed[at] = run.cut(blocks[at].place, &bytes)),
+                }
+            }
+        } else {
+            self.pack_reads.count(Way::Whole, blocks.len());
+        }
+        if sealed.iter().any(Option::is_none) {
+            let (content, all) = self.whole(&pack, &target, faults, given, versions).await?;
+            faults = all;
+            for (block, sealed) in blocks.iter().zip(&mut sealed) {
+                *sealed = block.place.cut(&content);
+            }
+            self.recent.keep(id, seal, content);
+        } else {
+            // The last references but those that are opened.
+            drop(given);
+        }
         let bad = self.report(&target, &faults, Outcome::ServedFromOthers, versions).await;
-        opened(&block, placement, block.place.cut(&content), bad.unwrap_or_default())
+        let found = blocks.iter().zip(sealed).map(open);
+        Ok(LoadedTogether { blocks: found.collect(), bad: bad.unwrap_or_default() })
     }
 
     /// The content of a pack of which a part could not be had alone, and all faults, also of those who gave wrong parts.
@@ -120,13 +190,37 @@ impl BlockStore {
     }
 }
 
-fn opened(
-    block: &PackedBlock<'_>,
-    placement: &Placement,
-    sealed: Option<SealedBlock>,
-    bad: Vec<Fault>,
-) -> Result<Loaded, LoadError> {
-    let failed = |cause: OpenError| LoadError::NotOpened { block: Box::new(*block.id), cause };
-    let opened = block.open(placement, sealed).map_err(failed)?;
-    Ok(Loaded { plaintext: opened.plaintext, sealed_at: opened.sealed_at, bad })
+/// Blocks of a pack that are fetched together.
+struct Run {
+    range: Range<u32>,
+    /// Which ones.
+    blocks: Vec<usize>,
+}
+
+impl Run {
+    fn cut(&self, place: &PlaceInPack, bytes: &Bytes) -> Option<SealedBlock> {
+        let Range { start, end } = place.range();
+        let (start, end) = ((start - self.range.start) as usize, (end - self.range.start) as usize);
+        // A copy: a slice would keep the bytes of all.
+        (end <= bytes.len()).then(|| place.prove(Bytes::copy_from_slice(&bytes[start..end])))?
+    }
+}
+
+/// Places in a pack with no more than [`GAP`] between them make one run. `None` when that is most of the pack.
+fn runs<'a>(places: impl Iterator<Item = &'a PlaceInPack>, pack_len: u32) -> Option<Vec<Run>> {
+    let mut places: Vec<(usize, Range<u32>)> = places.map(PlaceInPack::range).enumerate().collect();
+    let is_one = places.len() == 1;
+    places.sort_unstable_by_key(|(_, range)| range.start);
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, range) in places {
+        match runs.last_mut() {
+            Some(run) if range.start <= run.range.end.saturating_add(GAP) => {
+                run.range.end = run.range.end.max(range.end);
+                run.blocks.push(at);
+            }
+            _ => runs.push(Run { range, blocks: vec![at] }),
+        }
+    }
+    let bytes: u64 = runs.iter().map(|run| run.range.len() as u64).sum();
+    (is_one || bytes * 2 < u64::from(pack_len)).then_some(runs)
 }

@@ -9,8 +9,8 @@ use futures::stream::FuturesUnordered;
 use seal::{Padding, SEAL_DATA_AT, sealed_len};
 
 use super::{BlockStore, fault};
+use crate::Fault;
 use crate::target::Target;
-use crate::{Fault, PlaceInPack};
 
 /// What came of reading a part of a block.
 #[derive(Default)]
@@ -31,21 +31,22 @@ pub(super) struct Given {
 }
 
 impl BlockStore {
-    /// Gets the bytes at a place in a pack, and no others, where the scheme allows that.
-    pub(super) async fn ranged(&self, target: &Target<'_>, place: &PlaceInPack) -> Ranged {
+    /// Gets some bytes of a pack's content, and no others, where the scheme allows that.
+    pub(super) async fn ranged(&self, target: &Target<'_>, pack_len: u32, bytes: &Range<u32>) -> Ranged {
         let scheme = target.placement.scheme();
-        let sealed_len = sealed_len(place.pack_len as usize, Padding::None) as u64;
-        let first = SEAL_DATA_AT as u64 + u64::from(place.offset);
-        let range = first..first + u64::from(place.len);
+        let sealed_len = sealed_len(pack_len as usize, Padding::None) as u64;
+        let first = SEAL_DATA_AT as u64;
+        let range = first + u64::from(bytes.start)..first + u64::from(bytes.end);
+        let len = bytes.len() as u64;
         let Some(parts) = disperse::locate(scheme, sealed_len, range) else { return Ranged::default() };
-        let _room = self.budget.reserve(u64::from(place.len) * scheme.needed() as u64).await;
+        let _room = self.budget.reserve(len * scheme.needed() as u64).await;
         let mut found = join_all(parts.iter().map(|part| self.part(target, sealed_len, part))).await;
         if found.len() == 1 {
             // As it came: the only reference, so that it can be opened in place.
             return found.remove(0);
         }
         let mut all = Ranged { bytes: None, ..Ranged::default() };
-        let mut joined = Some(BytesMut::with_capacity(place.len as usize));
+        let mut joined = Some(BytesMut::with_capacity(len as usize));
         for Ranged { bytes, faults, given } in found {
             joined = joined.zip(bytes).map(|(mut joined, bytes)| {
                 joined.extend_from_slice(&bytes);
@@ -59,7 +60,7 @@ impl BlockStore {
         Ranged { bytes: joined.map(BytesMut::freeze), ..all }
     }
 
-    /// Some columns of one fragment: from its own cloud, unless that is sick. If it fails, or takes longer than usual, they
+    /// Some columns of one fragment: from its own cloud, unless that is sick or slow. If it fails, or takes longer than usual, they
     /// are also made of the same columns of others.
     async fn part(&self, target: &Target<'_>, sealed_len: u64, part: &Part) -> Ranged {
         let scheme = target.placement.scheme();
@@ -70,14 +71,16 @@ impl BlockStore {
         let mut found = Ranged::default();
         let mut waiting = self.ranked(target, size, &[], &mut found.faults);
         let direct = waiting.iter().position(|(fragment, _)| is_direct(*fragment));
-        let direct = direct.filter(|at| !waiting[*at].1.health().is_sick(Direction::Read));
+        let direct = direct.filter(|at| {
+            let sick = waiting[*at].1.health().is_sick(Direction::Read);
+            !sick && !self.is_too_slow_alone(size, *at, &waiting, needed)
+        });
         // Whether others are asked for the same columns, and how many more for those that are late.
         let (mut wide, mut late) = (direct.is_none(), 0);
         if let Some(direct) = direct.and_then(|at| waiting.remove(at)) {
             waiting.push_front(direct);
         }
-        let usual = waiting.iter().take(if wide { needed } else { 1 });
-        let hedge = self.hedge_after(size, usual.map(|(_, cloud)| *cloud));
+        let hedge = self.hedge_after(size, &waiting, if wide { needed } else { 1 }, needed);
         let mut alarm = self.env.clock.sleep(hedge);
         let mut running = FuturesUnordered::new();
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(needed);

@@ -13,6 +13,7 @@ use seal::{BlockIdentity, FileKey, KeyEpoch};
 use super::*;
 use crate::{CurrentVersions, LoadError, Placement, SealId, StoreError};
 
+mod choosing;
 mod degraded;
 mod hedging;
 mod packs;

@@ -211,3 +211,44 @@ fn half_of_a_transaction_is_never_written_back() {
     world.commit(DataOp::Cleaned { file: file(1), shift: SHIFT, block: BlockIndex(0), up_to }, b"");
     assert_eq!(world.cache.dirty_bytes(Scope::All), 0);
 }
+
+#[test]
+fn a_block_that_is_clean_can_be_claimed_once_and_is_forgotten_with_the_claim() {
+    let world = World::new(2 << 20, 0);
+    let ticket = std::sync::Arc::new(());
+    let claim_clean = || world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(ticket.clone()));
+    let (dirty, snapshot) = claim_clean().unwrap();
+    assert!(snapshot.is_clean() && snapshot.is_current() && !snapshot.covers(BLOCK));
+    assert!(claim_clean().is_none(), "somebody has it");
+    assert!(world.cache.flush(Scope::All).is_done(), "nothing is dirty");
+    drop(dirty);
+    assert_eq!(std::sync::Arc::strong_count(&ticket), 1);
+    world.write(file(1), 3 * BLOCK, b"dirty");
+    assert!(claim_clean().is_none(), "it is stored anew anyway");
+}
+
+#[test]
+fn what_is_written_to_a_clean_block_that_is_claimed_waits_for_the_end_of_the_claim() {
+    let world = World::new(2 << 20, 0);
+    let (dirty, snapshot) = world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).unwrap();
+    world.write(file(1), 3 * BLOCK, b"dirty");
+    world.clock.advance(Duration::from_secs(5));
+    assert!(claim(&world, &PATIENT).is_empty());
+    assert!(!world.cache.flush(Scope::All).is_done());
+    // The commit of the claim leaves it alone.
+    let up_to = snapshot.up_to();
+    world.commit(DataOp::Cleaned { file: file(1), shift: SHIFT, block: BlockIndex(3), up_to }, b"");
+    drop(dirty);
+    let claimed = claim(&world, &PATIENT);
+    assert_eq!(names(&claimed), [(1, 3)]);
+    assert!(!world.cache.snapshot(&claimed[0]).unwrap().is_clean());
+}
+
+#[test]
+fn a_cut_makes_the_snapshot_of_a_clean_block_out_of_date() {
+    let world = World::new(2 << 20, 0);
+    let (_dirty, snapshot) = world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).unwrap();
+    world.commit(DataOp::truncate(file(1), BLOCK), b"");
+    assert!(!snapshot.is_current());
+    assert!(world.cache.claim_clean(file(1), SHIFT, BlockIndex(3), Box::new(())).is_none());
+}

@@ -31,6 +31,10 @@ pub enum CloudCommand {
         /// Requests at the same time (default: 16)
         #[arg(long)]
         concurrency: Option<usize>,
+        /// What the provider charges, as in the configuration: put, get, list and delete for each request, egress_gb,
+        /// storage_gb_month
+        #[arg(long, value_name = "NAME=NUMBER,...", value_delimiter = ',', value_parser = price)]
+        price: Vec<(String, f64)>,
     },
     /// List the clouds with their health
     #[command(after_help = "Example: kurma cloud list --json")]
@@ -81,7 +85,7 @@ impl CloudCommand {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let client = AdminClient::new(&context.target)?;
         match self {
-            CloudCommand::Add { name, url, credentials, timeout, concurrency } => {
+            CloudCommand::Add { name, url, credentials, timeout, concurrency, price } => {
                 let mut body = json!({ "name": name, "url": absolute(&url) });
                 if let Some(path) = credentials {
                     body["credentials"] = json!(std::path::absolute(&path).unwrap_or(path));
@@ -91,6 +95,9 @@ impl CloudCommand {
                 }
                 if let Some(concurrency) = concurrency {
                     body["concurrency"] = json!(concurrency);
+                }
+                if !price.is_empty() {
+                    body["price"] = price.into_iter().collect();
                 }
                 let added = client.post("/v1/clouds", body)?;
                 context.show(&added, |_| say(format_args!("cloud {name} is ready")));
@@ -140,6 +147,12 @@ fn drain(client: &AdminClient, context: &Context, name: &str, to: Option<&str>) 
         return Ok(Outcome::Degraded);
     }
     Ok(Outcome::Done)
+}
+
+/// `get=0.0000004`.
+fn price(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.split_once('=').and_then(|(name, price)| Some((name.to_owned(), price.parse().ok()?)));
+    parsed.ok_or_else(|| format!("{text:?} is no price; write for example get=0.0000004"))
 }
 
 /// The gateway does not know where this command was called.

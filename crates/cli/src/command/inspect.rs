@@ -17,7 +17,13 @@ impl Status {
         context.show(&status, |status| {
             table::print(
                 &status["volumes"],
-                &[("/name", "VOLUME"), ("/policy", "POLICY"), ("/tier", "TIER"), ("/objects", "OBJECTS")],
+                &[
+                    ("/name", "VOLUME"),
+                    ("/policy", "POLICY"),
+                    ("/tier", "TIER"),
+                    ("/objects", "OBJECTS"),
+                    ("/migrating/files", "MIGRATING"),
+                ],
             );
             say("");
             table::print(&status["clouds"], CLOUD_COLUMNS);
@@ -60,6 +66,8 @@ impl Why {
                     ("/creator", "CREATOR"),
                     ("/state", "STATE"),
                     ("/origin/object", "SHARED WITH"),
+                    ("/pack/number", "PACK"),
+                    ("/pack/offset", "AT"),
                     ("/clouds", "CLOUDS"),
                     ("/fragments", "FRAGMENTS"),
                 ],

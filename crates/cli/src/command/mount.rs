@@ -15,6 +15,7 @@ use crate::outcome::{Failure, Outcome, hint, say};
 /// How long the end waits: for the kernel to let go, and for the server to take what was written.
 const WAIT: Duration = Duration::from_secs(10);
 const LAST_WRITES: Duration = Duration::from_secs(30);
+const LAST_THREADS: Duration = Duration::from_secs(1);
 
 /// Mount a directory of an NFS server over FUSE
 ///
@@ -70,8 +71,8 @@ impl Mount {
             }
             serve(mounted, &mut ends).await
         });
-        // A thread may wait for the kernel for ever.
-        runtime.shutdown_background();
+        // Nothing of it goes on while the process ends; but a thread may wait for the kernel for ever.
+        runtime.shutdown_timeout(LAST_THREADS);
         ended
     }
 

@@ -1,5 +1,5 @@
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Context, encoded};
 use crate::admin_client::AdminClient;
@@ -40,6 +40,21 @@ pub enum VolumeCommand {
         #[command(flatten)]
         policy: Policy,
     },
+    /// Move files that exist to the policy that new ones get, in the background
+    ///
+    /// Files stay readable and writable meanwhile. It goes on by itself when the gateway starts again; `kurma volume show` tells what is
+    /// left. What was stored by the old policy leaves the clouds when `upkeep.gc_delay` is over. Block sizes stay.
+    #[command(after_help = "Example: kurma volume migrate home --directory vm/images --wait")]
+    Migrate {
+        /// Name of the volume
+        name: String,
+        /// Only what is in this directory and below it: a path from the root of the volume
+        #[arg(long)]
+        directory: Option<String>,
+        /// Return when nothing is left to be moved
+        #[arg(long)]
+        wait: bool,
+    },
     /// Delete an empty volume
     #[command(after_help = "Example: kurma volume delete archive")]
     Delete {
@@ -66,7 +81,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    fn body(&self, name: &str) -> serde_json::Value {
+    fn body(&self, name: &str) -> Value {
         let mut body = json!({ "name": name });
         let fields = [
             ("policy", self.policy.as_ref().map(|v| json!(v))),
@@ -97,6 +112,17 @@ const COLUMNS: &[(&str, &str)] = &[
 const DIRECTORIES: &[(&str, &str)] =
     &[("/path", "DIRECTORY"), ("/policy", "POLICY"), ("/clouds", "CLOUDS"), ("/block_size", "BLOCK")];
 
+/// What is on its way to another policy, if anything.
+fn show_migrating(migrating: &Value) {
+    let number = |key: &str| migrating[key].as_u64().unwrap_or(0);
+    if number("directories") > 0 {
+        say("migrating: files are being looked for");
+    }
+    if number("files") > 0 {
+        say(format_args!("migrating: {} files, {}", number("files"), table::size(number("bytes"))));
+    }
+}
+
 impl VolumeCommand {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
         let client = AdminClient::new(&context.target)?;
@@ -117,6 +143,7 @@ impl VolumeCommand {
                 let volume = client.get(&format!("/v1/volumes/{}", encoded(&name)))?;
                 context.show(&volume, |volume| {
                     table::print(&json!([volume]), COLUMNS);
+                    show_migrating(&volume["migrating"]);
                     if volume["directories"].as_array().is_some_and(|directories| !directories.is_empty()) {
                         table::print(&volume["directories"], DIRECTORIES);
                     }
@@ -133,6 +160,18 @@ impl VolumeCommand {
                 }
                 let volume = client.post(&format!("/v1/volumes/{}/set", encoded(&name)), body)?;
                 context.show(&volume, |_| say(format_args!("new files of {place} follow the new policy")));
+            }
+            VolumeCommand::Migrate { name, directory, wait } => {
+                let body = json!({ "directory": directory.unwrap_or_default(), "wait": wait });
+                let path = format!("/v1/volumes/{}/migrate", encoded(&name));
+                let left = match wait {
+                    true => client.watch(&path, body, "migrating")?,
+                    false => client.post(&path, body)?,
+                };
+                context.show(&left, |_| match wait {
+                    true => say(format_args!("all files are stored by their present policy")),
+                    false => say(format_args!("begun; `kurma volume show {name}` tells what is left")),
+                });
             }
             VolumeCommand::Delete { name } => {
                 let gone = client.post(&format!("/v1/volumes/{}/delete", encoded(&name)), json!({}))?;

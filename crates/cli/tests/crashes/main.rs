@@ -27,6 +27,11 @@ const CLIENTS: usize = 4;
 
 /// How long the load may run towards a failpoint before everything is done to reach it.
 const LOAD: Duration = Duration::from_millis(1500);
+/// What files are moved to; each can do without one cloud.
+const POLICIES: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
+/// Small files that are written together, and those of them that stay.
+const SMALL: usize = 400;
+const HELD: usize = 140;
 /// Fragments that a cloud loses when upkeep is to have something to repair.
 const LOST: usize = 12;
 
@@ -35,7 +40,12 @@ async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
     let rounds = std::env::var("KURMA_CRASHES").map_or(40, |rounds| rounds.parse().expect("a number"));
     let mut random = Random::from_environment("crashes");
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { journal: "64MiB", lease: "10s", ..Settings::in_folder(folder.path()) };
+    let settings = Settings {
+        journal: "64MiB",
+        lease: "10s",
+        longest_packed: "256KiB",
+        ..Settings::in_folder(folder.path())
+    };
     let mut run = Run::begin(folder.path(), &settings, &mut random).await;
     for (round, plan) in plans(rounds, &mut random).into_iter().enumerate() {
         println!("round {round}: {plan:?}");
@@ -187,7 +197,10 @@ impl<'a> Run<'a> {
 
     /// Ends a process that is still alive; one that heads for a failpoint gets every chance to reach it first.
     fn end(&mut self, plan: &Plan) {
-        if matches!(plan, Plan::Point { .. }) {
+        if let Plan::Point { name, .. } = plan {
+            if name.starts_with("pack.") || name.starts_with("clean.") {
+                self.fill_and_empty_packs();
+            }
             self.provoke();
             if self.random.percent(70) {
                 self.gateway.terminate();
@@ -195,6 +208,33 @@ impl<'a> Run<'a> {
             }
         }
         self.gateway.interrupt();
+    }
+
+    /// More small files than one transaction commits, in a pack of which most becomes garbage. As in [`Run::provoke`], nothing need
+    /// succeed.
+    fn fill_and_empty_packs(&mut self) {
+        let to = format!("nfs://{}/home", self.gateway.nfs);
+        for (from, files, length) in [("full", SMALL, 4096), ("hollow", SMALL - HELD, 0)] {
+            let folder = self.folder.join(from).join("small");
+            if !folder.exists() {
+                std::fs::create_dir_all(&folder).unwrap();
+                for file in 0..files {
+                    std::fs::write(folder.join(file.to_string()), vec![file as u8; length]).unwrap();
+                }
+            }
+            if !self.gateway.has_died() {
+                self.gateway.kurma(&["cp", "-r", folder.to_str().expect("a name in letters"), &to]);
+            }
+            if !self.gateway.has_died() {
+                self.gateway.kurma(&["flush", "--timeout", "10s"]);
+            }
+        }
+        // What was cut off lets go of its pack, which is cleaned then.
+        for _ in 0..2 {
+            if !self.gateway.has_died() {
+                self.gateway.kurma(&["gc"]);
+            }
+        }
     }
 
     /// Makes the upkeep do everything it can do, and repair what a cloud lost. Nothing here need succeed: the
@@ -210,7 +250,11 @@ impl<'a> Run<'a> {
         for fragment in cloud.iter().rev().take(LOST) {
             let _ = std::fs::remove_file(fragment); // garbage collection may have been faster
         }
-        for command in [&["scrub"][..], &["repair"], &["gc"], &["key", "rotate", "--wait"]] {
+        let policy = POLICIES[self.random.below(POLICIES.len() as u64) as usize];
+        let set = ["volume", "set", "home", "--policy", policy];
+        let migrate = ["volume", "migrate", "home", "--wait"];
+        let rotate = ["key", "rotate", "--wait"];
+        for command in [&["scrub"][..], &["repair"], &set, &migrate, &rotate, &["gc"]] {
             if self.gateway.has_died() {
                 return;
             }

@@ -1,6 +1,7 @@
 //! A real gateway process under test: started, killed, restarted, asked through the `kurma` command.
 
 use std::fs::File;
+use std::hash::BuildHasher;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -279,7 +280,11 @@ pub fn fragments_below(cloud: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A port of loopback that nobody has now.
+/// A port of loopback that nobody has now. Below those that connections begin at, so that none takes it while the one who is to
+/// listen there is away; by chance, so that tests side by side do not take the same.
 pub fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let random = std::hash::RandomState::new();
+    let ports = (0..1000u32).map(|at| 10_240 + (random.hash_one(at) % 22_000) as u16);
+    let free = |port| TcpListener::bind(("127.0.0.1", port)).ok()?.local_addr().ok();
+    ports.filter_map(free).next().expect("a free port")
 }

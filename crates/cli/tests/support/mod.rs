@@ -14,4 +14,4 @@ pub use fragments::{FragmentPlace, incidents, named_fragments, place_in_dir};
 pub use gateway::{Gateway, KURMA, files_below, fragments_below, free_port, parallel};
 pub use random::Random;
 pub use s3_stand_in::{Mood, S3StandIn};
-pub use settings::Settings;
+pub use settings::{DISPERSALS, Settings};

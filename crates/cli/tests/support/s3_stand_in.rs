@@ -42,6 +42,8 @@ struct Shared {
     line: Mutex<()>,
     /// Objects that were asked for while they are given out together only.
     asked: watch::Sender<HashSet<String>>,
+    /// Method and target of every request.
+    seen: std::sync::Mutex<Vec<(String, String)>>,
 }
 
 struct Request {
@@ -73,6 +75,7 @@ impl S3StandIn {
             mood: watch::Sender::new(Mood::Well),
             line: Mutex::default(),
             asked: watch::Sender::default(),
+            seen: std::sync::Mutex::default(),
         });
         let serving = shared.clone();
         runtime.spawn(async move {
@@ -103,6 +106,16 @@ impl S3StandIn {
         self.shared.mood.send_replace(mood);
     }
 
+    /// Method and target of every request so far.
+    pub fn requests(&self) -> Vec<(String, String)> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// Requests with this method since the start.
+    pub fn requests_by(&self, method: &str) -> usize {
+        self.shared.seen.lock().unwrap().iter().filter(|(seen, _)| seen == method).count()
+    }
+
     /// Objects stored now.
     pub fn objects(&self) -> usize {
         std::fs::read_dir(&self.shared.folder).unwrap().count()
@@ -122,6 +135,8 @@ impl Shared {
         connection.set_nodelay(true)?;
         let mut connection = BufReader::new(connection);
         while let Some(request) = read_request(&mut connection).await? {
+            let target = format!("/{}/{}?{}", request.bucket, request.key, request.query);
+            self.seen.lock().unwrap().push((request.method.clone(), target));
             let mut moods = self.mood.subscribe();
             let mood = *moods.borrow_and_update();
             let answer = match mood {

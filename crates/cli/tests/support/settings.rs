@@ -5,6 +5,9 @@ use environment::SystemEntropy;
 use ids::GatewayId;
 use seal::{KeyFile, create_key_file};
 
+/// Every way to disperse blocks over three clouds (`K62`).
+pub const DISPERSALS: [&str; 4] = ["rs:2+1", "replicas:3", "aont-rs:2+1", "caont-rs:2+1"];
+
 /// A configuration that a scenario writes itself: one volume `home` over all the clouds.
 #[derive(Clone)]
 pub struct Settings {
@@ -13,6 +16,8 @@ pub struct Settings {
     /// Name of a cloud and its file of credentials.
     pub credentials: Vec<(String, PathBuf)>,
     pub cloud_timeout: &'static str,
+    /// What every cloud charges, as in the file.
+    pub cloud_price: Option<&'static str>,
     pub policy: &'static str,
     pub block_size: &'static str,
     pub lease: &'static str,
@@ -23,6 +28,8 @@ pub struct Settings {
     pub gc_delay: &'static str,
     pub in_flight: &'static str,
     pub stop_wait: &'static str,
+    /// `0B`: every block is an object in each cloud.
+    pub longest_packed: &'static str,
     /// `0s` for none: they are objects in the clouds, too.
     pub backups: &'static str,
 }
@@ -39,6 +46,7 @@ impl Settings {
             clouds: clouds.into(),
             credentials: Vec::new(),
             cloud_timeout: "30s",
+            cloud_price: None,
             policy: "rs:2+1",
             block_size: "64KiB",
             lease: "90s",
@@ -49,6 +57,7 @@ impl Settings {
             gc_delay: "0s",
             in_flight: "16MiB",
             stop_wait: "60s",
+            longest_packed: "0B",
             backups: "1m",
         }
     }
@@ -73,7 +82,7 @@ impl Settings {
             "[gateway]\nid = 1\ndata = \".\"\nkey_file = \"keys/gateway.key\"\n\
              [nfs]\nlease = \"{}\"\n\
              [cache]\nmemory = \"{}\"\njournal = \"{}\"\ndisk = \"{}\"\nwrite_back_wait = \"{}\"\n\
-             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\n\
+             [upkeep]\ngc_delay = \"{}\"\nin_flight = \"{}\"\nstop_wait = \"{}\"\nlongest_packed = \"{}\"\n\
              [backup]\ninterval = \"{}\"\n",
             self.lease,
             self.memory,
@@ -83,11 +92,15 @@ impl Settings {
             self.gc_delay,
             self.in_flight,
             self.stop_wait,
+            self.longest_packed,
             self.backups
         );
         for (name, url) in &self.clouds {
             let timeout = self.cloud_timeout;
             write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"{url}\"\ntimeout = \"{timeout}\"\n").unwrap();
+            if let Some(price) = self.cloud_price {
+                writeln!(text, "price = {price}").unwrap();
+            }
             if let Some((_, file)) = self.credentials.iter().find(|(known, _)| known == name) {
                 writeln!(text, "credentials = {file:?}").unwrap();
             }

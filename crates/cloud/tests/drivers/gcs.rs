@@ -38,7 +38,8 @@ async fn a_bucket_of_google_in_hard_times() {
         url: &|port| format!("gcs://bucket?endpoint=http://127.0.0.1:{port}"),
         credentials: Some(secret_file(folder.path(), "credentials", token)),
         port: server.address.port(),
-        lasting: None,
+        server: None,
+        is_lasting: false,
         speaks_http: true,
         abilities: conformance::Abilities::ALL,
     }

@@ -67,12 +67,13 @@ async fn a_server_that_is_not_there_is_a_transient_error() {
     assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
 }
 
-async fn lives_through_hard_times(server: &Server, lasting: bool, abilities: Abilities) {
+async fn lives_through_hard_times(server: &Server, is_lasting: bool, abilities: Abilities) {
     Subject {
         url: &|port| format!("s3://kurma-hard?endpoint=http://127.0.0.1:{port}&region=us-east-1"),
         credentials: Some(server.secret_file("credentials", CREDENTIALS)),
         port: server.port,
-        lasting: lasting.then_some(server),
+        server: Some(server),
+        is_lasting,
         speaks_http: true,
         abilities,
     }

@@ -109,7 +109,8 @@ async fn a_directory_behind_ssh_in_hard_times() {
         url: &|port| format!("sftp://127.0.0.1:{port}{}?ssh_config={}", store.display(), config.display()),
         credentials: None,
         port: server.port,
-        lasting: Some(&server),
+        server: Some(&server),
+        is_lasting: true,
         speaks_http: false,
         abilities: conformance::Abilities::ALL,
     }

@@ -40,7 +40,8 @@ async fn a_swift_in_hard_times() {
         url: &|port| format!("swift://hard?auth=http://127.0.0.1:{port}/auth/v1.0"),
         credentials: Some(server.secret_file("credentials", credentials)),
         port: server.port,
-        lasting: Some(&server),
+        server: Some(&server),
+        is_lasting: true,
         speaks_http: true,
         abilities: Abilities { creates: false, ..Abilities::ALL },
     }

@@ -63,7 +63,8 @@ async fn wsgidav_in_hard_times() {
         url: &|port| format!("webdav://127.0.0.1:{port}/"),
         credentials: Some(server.secret_file("credentials", credentials)),
         port: server.port,
-        lasting: Some(&server),
+        server: Some(&server),
+        is_lasting: true,
         speaks_http: true,
         abilities: conformance::Abilities::ALL,
     }

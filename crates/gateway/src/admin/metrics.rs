@@ -4,7 +4,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use blocks::PackReads;
+use cloud::{Connection, Direction};
 use nfs4_server::{CallbackMetrics, Census, Latency, MetricsSnapshot};
+use upkeep::PacksSeen;
 
 use crate::node::Node;
 
@@ -50,27 +53,139 @@ impl Text {
 }
 
 impl Text {
+    /// Small blocks that share objects.
+    fn packs(&mut self, node: &Node) {
+        let (mut seen, mut stored, mut packed) = (PacksSeen::default(), 0, 0);
+        let (mut cleaned, mut moved) = (0, 0);
+        for served in node.served() {
+            let (volume, written) = (served.upkeep.cleaner.seen(), served.upkeep.write_back.report());
+            seen.packs += volume.packs;
+            seen.bytes += volume.bytes;
+            seen.live += volume.live;
+            stored += written.packs;
+            packed += written.packed_blocks;
+            let (packs, blocks) = served.upkeep.cleaner.totals();
+            cleaned += packs;
+            moved += blocks;
+        }
+        self.gauge("packs", "Packs that blocks lie in, by the last look at them.", seen.packs);
+        self.family(
+            "pack_bytes",
+            "gauge",
+            "Bytes of packs before their dispersal, by the last look at them.",
+        );
+        for (state, bytes) in [("live", seen.live), ("dead", seen.bytes.saturating_sub(seen.live))] {
+            self.sample("pack_bytes", &[("state", state)], bytes as f64);
+        }
+        self.counter("packs_stored_total", "Packs that write-back has stored.", stored);
+        self.counter("packed_blocks_total", "Blocks that write-back has stored in packs.", packed);
+        self.counter("packs_cleaned_total", "Packs with much garbage that were emptied.", cleaned);
+        self.counter("pack_moved_blocks_total", "Blocks that cleaning has moved to other packs.", moved);
+        self.family("packed_reads_total", "counter", "Blocks read from packs in clouds, by how.");
+        let PackReads { alone, run, whole, kept } = node.blocks.pack_reads();
+        for (how, count) in [("alone", alone), ("run", run), ("whole", whole), ("kept", kept)] {
+            self.sample("packed_reads_total", &[("how", how)], count as f64);
+        }
+    }
+
     /// What clouds may charge for.
-    fn costs(&mut self, clouds: &[cloud::Connection]) {
+    fn costs(&mut self, node: &Node) {
+        let clouds = node.clouds.connections();
         self.family("cloud_charged_requests_total", "counter", "Requests to clouds by class of price.");
-        for cloud in clouds {
+        for cloud in &clouds {
             let counts = cloud.costs().counts();
-            for (class, count) in [
-                ("writing", counts.writing_requests),
-                ("reading", counts.reading_requests),
-                ("deleting", counts.deleting_requests),
-            ] {
+            for (class, count) in
+                [("put", counts.put), ("get", counts.get), ("list", counts.list), ("delete", counts.delete)]
+            {
                 let labels = [("cloud", &**cloud.name()), ("class", class)];
                 self.sample("cloud_charged_requests_total", &labels, count as f64);
             }
         }
         self.family("cloud_bytes_total", "counter", "Payload bytes to and from clouds.");
-        for cloud in clouds {
+        for cloud in &clouds {
             let counts = cloud.costs().counts();
             for (direction, bytes) in [("up", counts.uploaded_bytes), ("down", counts.downloaded_bytes)] {
                 let labels = [("cloud", &**cloud.name()), ("direction", direction)];
                 self.sample("cloud_bytes_total", &labels, bytes as f64);
             }
+        }
+        let accounts = node.bill.statement().clouds;
+        let account = |cloud: &Connection| accounts.get(&**cloud.name());
+        self.family("cloud_stored_bytes", "gauge", "Bytes in clouds when they were measured last.");
+        for cloud in &clouds {
+            if let Some(stored) = account(cloud).and_then(|account| account.stored.as_ref()) {
+                self.sample("cloud_stored_bytes", &[("cloud", cloud.name())], stored.bytes as f64);
+            }
+        }
+        self.family(
+            "cloud_money_total",
+            "counter",
+            "What clouds cost since counting began, also before this start.",
+        );
+        for cloud in &clouds {
+            if let (Some(prices), Some(account)) = (cloud.prices(), account(cloud)) {
+                let charge = prices.charge(&account.counts, account.gb_months);
+                self.sample("cloud_money_total", &[("cloud", cloud.name())], charge.total);
+            }
+        }
+    }
+
+    /// What is expected of clouds.
+    fn forecasts(&mut self, clouds: &[Connection]) {
+        const CLASSES: [(&str, u64); 3] = [("64KiB", 64 << 10), ("1MiB", 1 << 20), ("larger", 4 << 20)];
+        let directions = [("read", Direction::Read), ("write", Direction::Write)];
+        self.family("cloud_expected_seconds", "gauge", "When a transfer of this size would be done.");
+        for cloud in clouds {
+            for (class, bytes) in CLASSES {
+                for (name, direction) in directions {
+                    let labels = [("cloud", &**cloud.name()), ("direction", name), ("size", class)];
+                    let forecast = cloud.health().forecast(direction, bytes);
+                    self.sample("cloud_expected_seconds", &labels, forecast.expected);
+                }
+            }
+        }
+        let sides = |cloud: &Connection| {
+            let health = cloud.health().snapshot();
+            [("read", health.read), ("write", health.write)]
+        };
+        self.family("cloud_bytes_per_second", "gauge", "Mean rate of one transfer of up to this size.");
+        for cloud in clouds {
+            for (direction, side) in sides(cloud) {
+                for ((class, _), rate) in CLASSES.iter().zip(side.bytes_per_second) {
+                    let labels = [("cloud", &**cloud.name()), ("direction", direction), ("size", *class)];
+                    rate.iter().for_each(|rate| self.sample("cloud_bytes_per_second", &labels, *rate));
+                }
+            }
+        }
+        self.family("cloud_pending_operations", "gauge", "Operations that run or wait for their turn.");
+        for cloud in clouds {
+            for (direction, side) in sides(cloud) {
+                let labels = [("cloud", &**cloud.name()), ("direction", direction)];
+                self.sample("cloud_pending_operations", &labels, f64::from(side.pending));
+            }
+        }
+    }
+
+    /// Files on their way to another policy.
+    async fn migrations(&mut self, node: &Node) {
+        let mut volumes = Vec::new();
+        for served in node.served() {
+            // Metadata that cannot be read shows elsewhere.
+            let left = served.volume.migrating().await.unwrap_or_default();
+            volumes.push((served.volume.name(), left, served.upkeep.write_back.report().rewritten));
+        }
+        self.family("migrating_files", "gauge", "Files that are on their way to another policy.");
+        for (volume, left, _) in &volumes {
+            self.sample("migrating_files", &[("volume", volume)], left.files as f64);
+        }
+        self.family("migrating_bytes", "gauge", "What these files used when they were sent there.");
+        for (volume, left, _) in &volumes {
+            self.sample("migrating_bytes", &[("volume", volume)], left.bytes as f64);
+        }
+        let help = "Blocks that were stored once more for the new policy of their file.";
+        self.family("migrated_blocks_total", "counter", help);
+        for (volume, _, blocks) in &volumes {
+            self.sample("migrated_blocks_total", &[("volume", volume)], *blocks as f64);
         }
     }
 
@@ -158,6 +273,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     {
         text.sample("cache_reads_total", &[("from", from)], count as f64);
     }
+    text.migrations(&node).await;
     let backup = node.backup_status();
     let help = "Seconds since everything that was in the clouds was known to be in a backup.";
     text.gauge("backup_age_seconds", help, node.backup_age().as_secs());
@@ -166,6 +282,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     text.gauge("backup_clouds", "Clouds that have the newest backup.", backup.has.len() as u64);
     text.counter("backups_total", "Backups made.", backup.made);
     text.counter("backup_failures_total", "Backups that failed.", backup.failed);
+    text.packs(&node);
     text.nfs(&nfs);
     text.family("cloud_requests_total", "counter", "Requests to clouds.");
     for connection in node.clouds.connections() {
@@ -177,7 +294,8 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
             }
         }
     }
-    text.costs(&node.clouds.connections());
+    text.costs(&node);
+    text.forecasts(&node.clouds.connections());
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.0)
 }
 

@@ -19,10 +19,14 @@ const BLOCKS: usize = 65_536;
 pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     let (cache, journal, nfs) = (node.cache.usage(), node.journal.usage(), node.server.metrics());
     let clouds = clouds::all(&node);
-    let (mut repairs, mut damaged) = (0, 0);
+    let (mut repairs, mut damaged, mut packs) = (0, 0, upkeep::PacksSeen::default());
     for served in node.served() {
         repairs += served.upkeep.queued_repairs().await.map_err(Refusal::failed)?;
         damaged += served.upkeep.write_back.report().damaged;
+        let seen = served.upkeep.cleaner.look().await.map_err(Refusal::failed)?;
+        packs.packs += seen.packs;
+        packs.bytes += seen.bytes;
+        packs.live += seen.live;
     }
     let incidents = node.incidents.recent(INCIDENTS).len();
     let mut attention = Vec::new();
@@ -70,7 +74,7 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({
         "backup": node.backup_status(),
         "version": env!("CARGO_PKG_VERSION"),
-        "volumes": volumes::all(&node),
+        "volumes": volumes::all(&node).await?,
         "clouds": clouds,
         "node": {
             "uptime_seconds": node.uptime().as_secs(),
@@ -80,6 +84,9 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
             "clean_memory_bytes": cache.clean_memory,
             "clean_disk_bytes": cache.clean_disk,
             "repair_queue": repairs,
+            "packs": packs.packs,
+            "pack_bytes": packs.bytes,
+            "pack_live_bytes": packs.live,
             "incidents": incidents,
             "more_incidents": node.incidents.has_older(),
             "replication_lag": Value::Null,
@@ -111,6 +118,7 @@ pub(super) async fn cache(State(node): State<Arc<Node>>) -> Answer {
 
 pub(super) async fn drop_clean(State(node): State<Arc<Node>>) -> Answer {
     node.cache.drop_clean().await;
+    node.blocks.forget_recent_packs();
     Ok(Json(json!({})))
 }
 
@@ -147,6 +155,13 @@ pub(super) async fn why(State(node): State<Arc<Node>>, Query(query): Query<WhyQu
                 "origin": block.origin.map(|(object, block, version)| {
                     json!({ "object": object.to_string(), "block": block.0, "version": version.0 })
                 }),
+                "pack": block.pack.map(|pack| json!({
+                    "file": pack.object.to_string(),
+                    "number": pack.number.0,
+                    "offset": pack.place.offset,
+                    "bytes": pack.place.len,
+                    "pack_bytes": pack.place.pack_len,
+                })),
                 "state": state,
                 "dirty_bytes": block.dirty,
                 "cached": block.cached,

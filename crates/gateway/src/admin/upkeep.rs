@@ -179,8 +179,14 @@ async fn queued(node: &Node) -> u64 {
     count
 }
 
-/// Deletes garbage that is due.
+/// Deletes garbage that is due, and takes what is held out of packs that are mostly garbage.
 pub(super) async fn collect(State(node): State<Arc<Node>>) -> Answer {
+    let (mut cleaned, mut moved) = (0, 0);
+    for served in node.served() {
+        let report = served.upkeep.cleaner.once().await.map_err(Refusal::failed)?;
+        cleaned += report.cleaned;
+        moved += report.blocks;
+    }
     // Fragments that the newest backup refers to are not deleted before there is a newer one.
     node.back_up().await;
     let (mut versions, mut postponed, mut held) = (0, 0, 0);
@@ -190,5 +196,11 @@ pub(super) async fn collect(State(node): State<Arc<Node>>) -> Answer {
         postponed += report.postponed;
         held += report.held;
     }
-    Ok(Json(json!({ "versions": versions, "postponed": postponed, "held_for_backup": held })))
+    Ok(Json(json!({
+        "versions": versions,
+        "postponed": postponed,
+        "held_for_backup": held,
+        "packs_cleaned": cleaned,
+        "blocks_moved": moved,
+    })))
 }

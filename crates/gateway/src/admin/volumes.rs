@@ -1,16 +1,22 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::response::Json;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Json, Response};
 use file_system::{FileId, FileSystem};
 use ids::ObjectId;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use volume::Policy;
+use volume::{Migrating, Policy};
 
+use super::progress::{Meter, streamed};
 use super::{Answer, Refusal};
 use crate::config::{ByteSize, Tier, VolumeConfig};
 use crate::node::{Node, Served};
+
+/// How often it is looked at what is left of a migration.
+const LOOK: Duration = Duration::from_millis(100);
 
 fn clouds_of(node: &Node, policy: &Policy) -> Vec<String> {
     policy.placement.clouds().iter().map(|cloud| node.clouds.name_of(*cloud)).collect()
@@ -34,8 +40,24 @@ fn describe(node: &Node, served: &Served) -> Value {
     })
 }
 
-pub(super) fn all(node: &Node) -> Vec<Value> {
-    node.served().iter().map(|served| describe(node, served)).collect()
+pub(super) async fn all(node: &Node) -> Result<Vec<Value>, Refusal> {
+    let mut all = Vec::new();
+    for served in node.served() {
+        all.push(described(node, &served).await?);
+    }
+    Ok(all)
+}
+
+/// With what is on its way to another policy.
+async fn described(node: &Node, served: &Served) -> Result<Value, Refusal> {
+    let mut shown = describe(node, served);
+    shown["migrating"] = migrating(served).await?;
+    Ok(shown)
+}
+
+async fn migrating(served: &Served) -> Result<Value, Refusal> {
+    let Migrating { directories, files, bytes } = served.volume.migrating().await.map_err(Refusal::failed)?;
+    Ok(json!({ "directories": directories, "files": files, "bytes": bytes }))
 }
 
 fn find(node: &Node, name: &str) -> Result<Arc<Served>, Refusal> {
@@ -44,12 +66,12 @@ fn find(node: &Node, name: &str) -> Result<Arc<Served>, Refusal> {
 }
 
 pub(super) async fn list(State(node): State<Arc<Node>>) -> Answer {
-    Ok(Json(all(&node).into()))
+    Ok(Json(all(&node).await?.into()))
 }
 
 pub(super) async fn show(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer {
     let served = find(&node, &name)?;
-    let mut shown = describe(&node, &served);
+    let mut shown = described(&node, &served).await?;
     shown["directories"] = directories(&node, &served).await;
     Ok(Json(shown))
 }
@@ -138,6 +160,46 @@ pub(super) async fn set(
     node.volumes.set_policy(&name, policy).await.map_err(Refusal::failed)?;
     node.volumes.set_tier(&name, wanted.tier.into()).await.map_err(Refusal::failed)?;
     Ok(Json(describe(&node, &served)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Migration {
+    /// From the root of the volume; without it all of the volume.
+    #[serde(default)]
+    directory: String,
+    /// Whether to answer when nothing is left.
+    #[serde(default)]
+    wait: bool,
+}
+
+/// Has files that exist moved to the policy that new ones get; what is left of that.
+pub(super) async fn migrate(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Json(request): Json<Migration>,
+) -> Response {
+    let served = match find(&node, &name) {
+        Ok(served) => served,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let (meter, clock) = (Meter::new("bytes"), node.environment.clock.clone());
+    let (measured, asked) = (meter.clone(), clock.clone());
+    let work = async move {
+        served.volume.migrate(&request.directory).await.map_err(Refusal::bad)?;
+        let mut most = 0;
+        loop {
+            let left = served.volume.migrating().await.map_err(Refusal::failed)?;
+            most = left.bytes.max(most);
+            measured.set(most - left.bytes, Some(most));
+            if !request.wait || left == Migrating::default() {
+                return Ok(Json(migrating(&served).await?));
+            }
+            asked.sleep(LOOK).await;
+        }
+    };
+    streamed(&headers, meter, clock, work).await
 }
 
 /// Deletes an empty volume.

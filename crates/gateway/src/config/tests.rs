@@ -24,6 +24,16 @@ fn bad_values_name_their_line_and_key() {
         ("[cache]\n\nmemory = '1 potato'", "k.toml:3: "),
         ("[cache]\nmemory = '1KiB'", "k.toml:2: cache.memory: 1KiB is too small"),
         ("[nfs]\nlease = '1s'", "k.toml:2: nfs.lease: 1s is not between"),
+        ("[upkeep]\npack_size = '17MiB'", "k.toml:2: upkeep.pack_size: 17MiB is not between 1MiB and 16MiB"),
+        ("[upkeep]\npack_size = '512KiB'", "k.toml:2: upkeep.pack_size: 512KiB is not between"),
+        (
+            "[upkeep]\nin_flight = '4MiB'\npack_size = '8MiB'",
+            "k.toml:3: upkeep.pack_size: 8MiB is more than may be in flight",
+        ),
+        (
+            "[upkeep]\nlongest_packed = '2MiB'",
+            "k.toml:2: upkeep.longest_packed: 2MiB is more than a quarter of upkeep.pack_size (4MiB)",
+        ),
         ("[admin]\nlisten = '0.0.0.0:9460'", "k.toml:2: admin.listen: "),
         ("[gateway]\nid = 0", "k.toml:2: gateway.id: "),
         ("[log]\nlevel = 'loud'", "k.toml:2: log.level: "),

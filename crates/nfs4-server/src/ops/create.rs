@@ -12,6 +12,10 @@ use crate::file_handle::Handle;
 
 /// Makes a directory, link or special node and makes it the current filehandle.
 pub(super) async fn run(cx: &mut Compound<'_>, args: &CreateArgs) -> Result<CreateOk, Failure> {
+    if cx.current()? == Handle::PseudoRoot && super::lookup::find(cx, &args.name).await.is_ok() {
+        // Who makes every directory on the way to another one goes on.
+        return Err(NfsStatus::Exist.into());
+    }
     let directory = cx.current_file(NfsStatus::Rofs)?;
     let kind = kind(&args.object_type)?;
     let name = super::name(cx, &args.name)?;

@@ -115,6 +115,7 @@ async fn nobody_changes_it() {
     let after = |handle: &FileHandle, operation: NfsArgOp| [&save(handle)[..], &on_root(operation)].concat();
     let cases = [
         (on_root(create(CreateType::Directory, "x", 0o755)), NfsStatus::Rofs),
+        (on_root(create(CreateType::Directory, "home", 0o755)), NfsStatus::Exist),
         (on_root(remove("home")), NfsStatus::Rofs),
         (on_root(set_attributes(StateId::ANONYMOUS, &mode)), NfsStatus::Rofs),
         (after(&root, rename("home", "x")), NfsStatus::Rofs),

@@ -155,3 +155,36 @@ async fn a_bad_fragment_that_a_read_meets_is_repaired_at_once() {
     assert_eq!(memory.peek(&name), Some(good));
     assert!(world.volume.rows.lock().repairs.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_dies_under_a_mixed_load_costs_no_read_and_is_whole_again_after_it_is_back() {
+    let world = World::new();
+    world.upkeep.start();
+    let mut seeds = [0; 8];
+    // Before, without the cloud, and with it again: files are written, and read from the clouds.
+    for phase in 0..3_u64 {
+        let (reads, writes) = match phase {
+            1 => (Fault::Fail(ErrorKind::Transient), Fault::Fail(ErrorKind::Transient)),
+            _ => (Fault::None, Fault::None),
+        };
+        world.clouds[0].set(Side::Reads, reads);
+        world.clouds[0].set(Side::Writes, writes);
+        for round in 0..10 {
+            for (number, seed) in seeds.iter_mut().enumerate() {
+                if (number as u64 + round).is_multiple_of(3) {
+                    *seed = 1 + 100 * phase + round;
+                    world.volume.write(object(number as u128), 0, content(*seed, 1));
+                }
+                world.cache.drop_clean().await;
+                if *seed > 0 {
+                    assert!(world.read(object(number as u128)).await == content(*seed, 1), "phase {phase}");
+                }
+            }
+            pass(Duration::from_secs(10)).await;
+        }
+    }
+    let flushed = world.upkeep.stop(Duration::from_secs(3600)).await.unwrap();
+    assert_eq!((flushed.left_dirty_bytes, flushed.left_repairs), (0, 0));
+    let scrub = world.upkeep.scrubber.once(100, 0).await.unwrap();
+    assert!(scrub.is_clean() && scrub.good > 0);
+}

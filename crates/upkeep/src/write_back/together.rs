@@ -5,17 +5,16 @@ use std::sync::Arc;
 use blocks::{BlockStore, PackBuilder, PackVersion, Placement, Protection, SealId, Writing};
 use bytes::Bytes;
 use cache::{BlockSnapshot, DirtyBlock, Sealing};
+use environment::failpoint;
 use futures::future::join_all;
 use seal::{BlockIdentity, FileKey, SealedBlock, sealed_len};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::store::{BlockFailure, whole};
-use super::{Drive, Event, InFlight, Parts, Ready, UNIT};
+use super::{InFlight, Parts, Ready, UNIT};
 use crate::{InPack, MaintainedVolume, NewBlock, NewPack, UpkeepError, Written, WrittenAs};
 
-/// Sealed bytes with which a pack is full: what is left of its block size is for the footer, of 44 bytes for each block.
-const FULL: u64 = (4 << 20) - (256 << 10);
-/// Blocks with which it is full.
+/// Blocks with which a pack is full.
 const MOST_BLOCKS: usize = 4096;
 
 /// A small block that waits for others to travel with.
@@ -43,10 +42,15 @@ impl SmallBlock {
         sealed_len(self.length as usize, self.protection.padding) as u64
     }
 
+    /// Bytes that it takes in a pack.
+    fn room(&self) -> u64 {
+        PackBuilder::room_for(self.sealed_len())
+    }
+
     /// Whether blocks of both can lie in one pack.
     fn goes_with(&self, other: &SmallBlock) -> bool {
-        let place = |block: &SmallBlock| (block.placement.scheme(), block.placement.clouds().to_vec());
-        place(self) == place(other)
+        let (one, other) = (&self.placement, &other.placement);
+        (one.scheme(), one.clouds()) == (other.scheme(), other.clouds())
     }
 }
 
@@ -60,39 +64,65 @@ pub(super) fn is_small(new: &NewBlock, longest: u64) -> bool {
 }
 
 /// Blocks that will travel in one pack.
-#[derive(Default)]
 pub(super) struct Group {
     blocks: Vec<Small>,
+    /// Of the pack.
     bytes: u64,
 }
 
 impl Group {
-    fn is_full(&self) -> bool {
-        self.bytes >= FULL || self.blocks.len() >= MOST_BLOCKS
+    fn of(small: Small) -> Group {
+        let bytes = PackBuilder::EMPTY + small.block.room();
+        Group { blocks: vec![small], bytes }
+    }
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
     }
 }
 
 /// The groups that are waiting: one for each placement in use.
-#[derive(Default)]
-pub(super) struct Groups(Vec<Group>);
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    /// Bytes of a pack.
+    pack_size: u64,
+    /// Bytes that may wait in all groups.
+    most: u64,
+}
 
 impl Groups {
-    /// Adds a block. Returns a group that is full now.
-    pub fn add(&mut self, small: Small) -> Option<Group> {
-        let at = self.0.iter().position(|group| group.blocks[0].block.goes_with(&small.block));
-        let at = at.unwrap_or_else(|| {
-            self.0.push(Group::default());
-            self.0.len() - 1
-        });
-        let group = &mut self.0[at];
-        group.bytes += small.block.sealed_len();
-        group.blocks.push(small);
-        group.is_full().then(|| self.0.swap_remove(at))
+    pub fn new(pack_size: u64, most: u64) -> Groups {
+        Groups { groups: Vec::new(), pack_size, most }
+    }
+
+    /// Adds a block. Returns the groups that will not wait for more.
+    pub fn add(&mut self, small: Small) -> Vec<Group> {
+        let mut done = Vec::new();
+        match self.groups.iter().position(|group| group.blocks[0].block.goes_with(&small.block)) {
+            None => self.groups.push(Group::of(small)),
+            Some(at) => {
+                let group = &mut self.groups[at];
+                let bytes = group.bytes + small.block.room();
+                if bytes > self.pack_size || group.blocks.len() >= MOST_BLOCKS {
+                    done.push(std::mem::replace(group, Group::of(small)));
+                } else {
+                    group.bytes = bytes;
+                    group.blocks.push(small);
+                }
+            }
+        }
+        while self.groups.iter().map(|group| group.bytes).sum::<u64>() > self.most {
+            let largest = self.groups.iter().enumerate().max_by_key(|(_, group)| group.bytes);
+            let Some((largest, _)) = largest else { break };
+            done.push(self.groups.swap_remove(largest));
+        }
+        done
     }
 
     /// Those that wait in vain for more.
     pub fn take(&mut self) -> Vec<Group> {
-        std::mem::take(&mut self.0)
+        std::mem::take(&mut self.groups)
     }
 }
 
@@ -108,16 +138,8 @@ pub(super) struct Together {
     pub not_stored: Vec<DirtyBlock>,
 }
 
-impl Drive {
-    /// Has a group stored.
-    pub(super) fn store_group<V: MaintainedVolume + ?Sized>(&mut self, parts: &Arc<Parts<V>>, group: Group) {
-        let parts = Arc::clone(parts);
-        self.tasks.spawn(async move { Event::Together(parts.store_group(group).await) });
-    }
-}
-
 impl<V: MaintainedVolume + ?Sized> Parts<V> {
-    async fn store_group(&self, group: Group) -> Together {
+    pub(super) async fn store_group(&self, group: Group) -> Together {
         let units = group.bytes.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
         // Never closed; without a permit the bound would be missed by this one pack.
         let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok().map(Arc::new);
@@ -126,7 +148,8 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             self.store_alone(group.blocks, &permit, &mut together).await;
             return together;
         }
-        let planned = self.volume.plan_pack(&group.blocks[0].block.placement).await;
+        let placement = &group.blocks[0].block.placement;
+        let planned = self.volume.plan_pack(placement, self.config.pack_size).await;
         match planned.map_err(UpkeepError::volume("planning a pack")) {
             Ok(Some(pack)) => self.store_packed(pack, group.blocks, &permit, &mut together).await,
             Ok(None) => self.store_alone(group.blocks, &permit, &mut together).await,
@@ -164,7 +187,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
     ) {
         let NewPack { identity, key, placement, seal, owner } = &pack;
         let settling = Arc::new(Settling { pack: *identity });
-        let mut builder = PackBuilder::new(identity.volume, placement.block_shift().bytes());
+        let mut builder = PackBuilder::new(identity.volume, self.config.pack_size);
         let (mut inside, mut outside) = (Vec::with_capacity(blocks.len()), Vec::new());
         for small in blocks {
             match seal_small(&self.blocks, &small.block) {
@@ -175,9 +198,16 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                 Err(error) => self.give_up(vec![small], &error, together),
             }
         }
+        failpoint!("pack.before-put");
         let version = PackVersion { key, id: identity, seal: *seal, placement };
         match self.blocks.store_pack(version, builder, *owner).await {
             Ok(stored) => {
+                failpoint!("pack.before-commit");
+                {
+                    let mut report = self.report.lock();
+                    report.packs += 1;
+                    report.packed_blocks += inside.len() as u64;
+                }
                 let missing: Arc<[u8]> = stored.stored.missing.into();
                 for (small, place) in inside.into_iter().zip(stored.places) {
                     let packed = InPack { pack: *identity, place, missing: missing.clone() };
@@ -216,6 +246,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
     /// Lets packs go; the volume is told of those whose blocks have all been committed, or will never be.
     pub(super) async fn settle(&self, packs: impl IntoIterator<Item = Arc<Settling>>) {
         for Settling { pack } in packs.into_iter().filter_map(Arc::into_inner) {
+            failpoint!("pack.before-settle");
             if let Err(cause) = self.volume.settle_pack(&pack).await {
                 // Its note stays, and the next start does it.
                 let error = UpkeepError::volume("settling a pack")(cause);

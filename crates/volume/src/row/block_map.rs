@@ -13,6 +13,9 @@
 //! blocks: blocks passed over since the run before, `length - 1`, the origin's object (0 and 18 bytes where it first
 //! appears, the number of that appearance from 1 where it comes again), the steps of the distance (block of the origin less
 //! index in the chunk) and of the version of the origin, both zigzag. Creator and seal id of the entry are the origin's.
+//!
+//! So has one with blocks that are stored by another policy than most of their file: the length of the entries, these, the length
+//! of the runs of shared blocks, those, and runs of such blocks: blocks passed over since the run before, `length - 1`, the policy.
 
 use blocks::SealId;
 use bytes::Bytes;
@@ -26,6 +29,8 @@ pub(crate) const CHUNK_BLOCKS: u64 = 1024;
 const FORMAT: u8 = 2;
 /// With blocks that are shared.
 const FORMAT_SHARED: u8 = 3;
+/// With blocks that name their policy.
+const FORMAT_POLICIES: u8 = 4;
 
 /// Where content was stored that a block has taken over: what the sealed block is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +64,8 @@ pub(crate) struct BlockEntry {
     /// Where the content was stored if not under `version` of this block: it is shared, and counted in the row of the
     /// origin's shares.
     pub origin: Option<Origin>,
+    /// The policy that the version of its own is stored by, where that is not the one that its file's row says (decision 28).
+    pub policy: Option<u32>,
 }
 
 impl BlockEntry {
@@ -70,6 +77,7 @@ impl BlockEntry {
         seal: SealId(0),
         burnt: 0,
         origin: None,
+        policy: None,
     };
 
     /// Whether there is stored content to read.
@@ -90,7 +98,7 @@ impl BlockEntry {
 
     /// Reads as zeros from now on; its number stays (`K14`).
     pub fn punched(self) -> BlockEntry {
-        BlockEntry { hole: true, origin: None, ..self }
+        BlockEntry { hole: true, origin: None, policy: None, ..self }
     }
 
     /// The version that the next content gets.
@@ -124,18 +132,52 @@ impl Chunk {
         if damaged {
             return Err(BadRow("a shared block that is not stored"));
         }
+        view.walk_policies(|index, policy| {
+            match entries.get_mut(index as usize) {
+                Some(entry) if entry.is_stored() && entry.origin.is_none() => entry.policy = Some(policy),
+                _ => damaged = true,
+            }
+            !damaged
+        })?;
+        if damaged {
+            return Err(BadRow("the policy of a block that has no version of its own"));
+        }
         Ok(Chunk { entries })
     }
 
     pub fn encode(&self) -> Bytes {
         let shared = self.entries.iter().any(|entry| entry.origin.is_some());
-        if !shared {
+        let marked = self.entries.iter().any(|entry| entry.policy.is_some());
+        if !shared && !marked {
             return self.encode_entries(RowWriter::new(FORMAT));
         }
-        let mut row = RowWriter::new(FORMAT_SHARED);
-        let entries: Vec<_> = self.entries.iter().map(|e| BlockEntry { origin: None, ..*e }).collect();
+        let mut row = RowWriter::new(if marked { FORMAT_POLICIES } else { FORMAT_SHARED });
+        let plain = |e: &BlockEntry| BlockEntry { origin: None, policy: None, ..*e };
+        let entries: Vec<_> = self.entries.iter().map(plain).collect();
         // Without the format, which the row as a whole has.
         row.text(&Chunk { entries }.encode_entries(RowWriter::new(FORMAT))[1..]);
+        if !marked {
+            return self.encode_shared(row);
+        }
+        row.text(&self.encode_shared(RowWriter::new(FORMAT))[1..]);
+        self.encode_policies(row)
+    }
+
+    fn encode_policies(&self, mut row: RowWriter) -> Bytes {
+        let mut marked = self.iter().filter_map(|(index, e)| Some((index, e.policy?))).peekable();
+        let mut at = 0;
+        while let Some((first, policy)) = marked.next() {
+            let mut length = 1;
+            while marked.next_if_eq(&(first + length, policy)).is_some() {
+                length += 1;
+            }
+            row.number(first - at).number(length - 1).number(u64::from(policy));
+            at = first + length;
+        }
+        row.finish()
+    }
+
+    fn encode_shared(&self, row: RowWriter) -> Bytes {
         let mut writer =
             OriginWriter { row, at: 0, distance: 0, version: Version::NONE, objects: Vec::new() };
         let mut shared = self.iter().filter_map(|(index, e)| Some((index, e.origin?))).peekable();
@@ -202,16 +244,30 @@ pub(crate) struct ChunkView<'a> {
     reader: RowReader<'a>,
     /// Runs of shared blocks.
     shared: RowReader<'a>,
+    /// Runs of blocks that name their policy.
+    policies: RowReader<'a>,
 }
 
 impl<'a> ChunkView<'a> {
     pub fn new(row: &'a [u8]) -> Result<ChunkView<'a>, BadRow> {
-        if row.first() != Some(&FORMAT_SHARED) {
-            return Ok(ChunkView { reader: RowReader::new(row, FORMAT)?, shared: RowReader { rest: &[] } });
+        let nothing = || RowReader { rest: &[] };
+        match row.first() {
+            Some(&FORMAT_SHARED) => {
+                let mut shared = RowReader::new(row, FORMAT_SHARED)?;
+                let reader = RowReader { rest: shared.text()? };
+                Ok(ChunkView { reader, shared, policies: nothing() })
+            }
+            Some(&FORMAT_POLICIES) => {
+                let mut policies = RowReader::new(row, FORMAT_POLICIES)?;
+                let reader = RowReader { rest: policies.text()? };
+                let shared = RowReader { rest: policies.text()? };
+                Ok(ChunkView { reader, shared, policies })
+            }
+            _ => {
+                let reader = RowReader::new(row, FORMAT)?;
+                Ok(ChunkView { reader, shared: nothing(), policies: nothing() })
+            }
         }
-        let mut shared = RowReader::new(row, FORMAT_SHARED)?;
-        let reader = RowReader { rest: shared.text()? };
-        Ok(ChunkView { reader, shared })
     }
 
     /// The entry of the block `index` of the chunk.
@@ -232,12 +288,39 @@ impl<'a> ChunkView<'a> {
             }
             at < index
         })?;
+        self.walk_policies(|at, policy| {
+            if at == index {
+                found.policy = Some(policy);
+            }
+            at < index
+        })?;
         match found {
             BlockEntry { hole: true, origin: Some(_), .. } => {
                 Err(BadRow("a shared block that is not stored"))
             }
+            BlockEntry { hole: true, policy: Some(_), .. }
+            | BlockEntry { origin: Some(_), policy: Some(_), .. } => {
+                Err(BadRow("the policy of a block that has no version of its own"))
+            }
             found => Ok(found),
         }
+    }
+
+    /// Calls `visit` with the index of every block that names its policy, and the policy, until it returns false.
+    fn walk_policies(&self, mut visit: impl FnMut(u64, u32) -> bool) -> Result<(), BadRow> {
+        let (mut row, mut at) = (self.policies.clone(), 0_u64);
+        while !row.is_empty() {
+            let (skip, more, policy) = (row.number()?, row.number()?, row.number32()?);
+            if skip >= CHUNK_BLOCKS || more >= CHUNK_BLOCKS || at + skip + more >= CHUNK_BLOCKS {
+                return Err(BadRow("a block map chunk with too many blocks"));
+            }
+            at += skip;
+            if !(at..=at + more).all(|index| visit(index, policy)) {
+                return Ok(());
+            }
+            at += more + 1;
+        }
+        Ok(())
     }
 
     /// Calls `visit` with the index of every shared block and its origin, until it returns false.
@@ -394,7 +477,8 @@ impl EntryReader<'_> {
             .ok_or(BadRow("a seal id that is not there"))?;
             burnt = row.number()?;
         }
-        self.before = BlockEntry { version, hole: head & 2 != 0, creator, seal, burnt, origin: None };
+        let hole = head & 2 != 0;
+        self.before = BlockEntry { version, hole, creator, seal, burnt, ..BlockEntry::NONE };
         Ok(self.before)
     }
 }
@@ -413,6 +497,7 @@ mod tests {
             seal: SealId(4),
             burnt: 0,
             origin: None,
+            policy: None,
         }
     }
 
@@ -420,8 +505,9 @@ mod tests {
         let version = prop_oneof![8 => 0_u64..6, 1 => any::<u64>()];
         let origin = prop::option::weighted(0.5, (0_u128..3, 0_u64..4, 0_u64..3));
         let burnt = prop_oneof![9 => Just(0_u64), 1 => any::<u64>()];
-        (version, any::<bool>(), 0_u16..3, burnt, origin).prop_map(
-            |(version, hole, creator, burnt, origin)| BlockEntry {
+        let policy = prop::option::weighted(0.3, 0_u32..3);
+        (version, any::<bool>(), 0_u16..3, burnt, origin, policy).prop_map(
+            |(version, hole, creator, burnt, origin, policy)| BlockEntry {
                 version: Version(version),
                 hole,
                 creator: GatewayId(creator),
@@ -432,6 +518,7 @@ mod tests {
                     block: BlockIndex(block.wrapping_sub(1)),
                     version: Version(version),
                 }),
+                policy: policy.filter(|_| !hole && origin.is_none()),
             },
         )
     }
@@ -471,6 +558,15 @@ mod tests {
             chunk.set(index, BlockEntry { version: Version::NONE, origin: Some(origin), ..entry(1) });
         }
         assert!(chunk.encode().len() <= 64, "{}", chunk.encode().len());
+    }
+
+    #[test]
+    fn a_chunk_on_its_way_to_another_policy_takes_a_few_bytes() {
+        let mut chunk = Chunk::default();
+        for index in 0..CHUNK_BLOCKS {
+            chunk.set(index, BlockEntry { policy: (index >= 500).then_some(7), ..entry(1) });
+        }
+        assert!(chunk.encode().len() <= 32, "{}", chunk.encode().len());
     }
 
     #[test]

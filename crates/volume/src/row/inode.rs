@@ -12,6 +12,7 @@ const FORMAT: u8 = 1;
 /// With an access control list at the end.
 const FORMAT_ACL: u8 = 2;
 const HAS_VERIFIER: u8 = 1;
+const HAS_BASE: u8 = 2;
 
 /// The row of an object. Its key, its target, its blocks and its entries have rows of their own, so that a change of
 /// attributes rewrites a hundred bytes (`K17`).
@@ -27,8 +28,10 @@ pub(crate) struct Inode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
     File {
-        /// Which policy the file was made with (`K33`).
+        /// What is stored of the file from now on follows this policy: that which it was made with, or is migrated to (`K33`).
         policy: u32,
+        /// The policy of all blocks whose entries in the map name none. The same one, unless the file is being migrated.
+        base: u32,
         shift: BlockShift,
         /// Verifier of the exclusive creation, until the times are set.
         verifier: Option<[u8; 8]>,
@@ -55,11 +58,15 @@ impl Inode {
         row.time(a.accessed).time(a.modified).time(a.changed).time(a.created);
         row.number(u64::from(self.xattrs));
         match &self.special {
-            Special::File { policy, shift, verifier } => {
+            Special::File { policy, base, shift, verifier } => {
                 row.number(a.space_used).number(u64::from(*policy)).byte(shift.get());
-                row.byte(if verifier.is_some() { HAS_VERIFIER } else { 0 });
+                let verified = if verifier.is_some() { HAS_VERIFIER } else { 0 };
+                row.byte(verified | if base == policy { 0 } else { HAS_BASE });
                 if let Some(verifier) = verifier {
                     row.fixed(verifier);
+                }
+                if base != policy {
+                    row.number(u64::from(*base));
                 }
             }
             Special::Directory { parent, next_cookie, entries } => {
@@ -104,12 +111,13 @@ impl Inode {
                 attributes.space_used = reader.number()?;
                 let policy = reader.number32()?;
                 let shift = BlockShift::new(reader.byte()?).ok_or(BadRow("a block size out of range"))?;
-                let verifier = match reader.byte()? {
-                    0 => None,
-                    HAS_VERIFIER => Some(reader.fixed()?),
-                    _ => return Err(BadRow("an inode with unknown flags")),
-                };
-                Special::File { policy, shift, verifier }
+                let flags = reader.byte()?;
+                if flags & !(HAS_VERIFIER | HAS_BASE) != 0 {
+                    return Err(BadRow("an inode with unknown flags"));
+                }
+                let verifier = if flags & HAS_VERIFIER != 0 { Some(reader.fixed()?) } else { None };
+                let base = if flags & HAS_BASE != 0 { reader.number32()? } else { policy };
+                Special::File { policy, base, shift, verifier }
             }
             FileKind::Directory => {
                 let (parent, next_cookie, entries) = (reader.object()?, reader.number()?, reader.number()?);
@@ -219,10 +227,15 @@ mod tests {
             created: time(4),
             change: u64::MAX,
         };
-        let file = Special::File { policy: 3, shift: BlockShift::MIN, verifier: Some([9; 8]) };
+        let file = Special::File { policy: 3, base: 3, shift: BlockShift::MIN, verifier: Some([9; 8]) };
+        let moving = Special::File { policy: 3, base: 2, shift: BlockShift::MIN, verifier: None };
         let directory = Special::Directory { parent: object, next_cookie: 8, entries: 5 };
-        let cases =
-            [(FileKind::Regular, file), (FileKind::Directory, directory), (FileKind::Socket, Special::Other)];
+        let cases = [
+            (FileKind::Regular, file),
+            (FileKind::Regular, moving),
+            (FileKind::Directory, directory),
+            (FileKind::Socket, Special::Other),
+        ];
         for (kind, special) in cases {
             let inode = Inode { xattrs: 4, ..Inode::new(attributes(kind), special) };
             assert_eq!(Inode::decode(&inode.encode()), Ok(inode.clone()));

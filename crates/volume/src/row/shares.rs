@@ -7,6 +7,8 @@ use ids::{GatewayId, Version};
 use super::{BadRow, CHUNK_BLOCKS, KeyRow, RowReader, RowWriter};
 
 const FORMAT: u8 = 1;
+/// With versions that are stored by several policies.
+const FORMAT_POLICIES: u8 = 2;
 
 /// Versions of which one row keeps books. A clone that would need more is refused.
 pub(crate) const MAX_SHARES: usize = 32 * CHUNK_BLOCKS as usize;
@@ -15,6 +17,7 @@ pub(crate) const MAX_SHARES: usize = 32 * CHUNK_BLOCKS as usize;
 /// find and open them, so that it outlives the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShareRow {
+    /// Of most of the versions: that of the file when the row was made.
     pub policy: u32,
     pub key: KeyRow,
     /// By index in the chunk, and version.
@@ -30,6 +33,8 @@ pub(crate) struct Share {
     pub own: bool,
     /// Blocks that have taken it over; at least 1.
     pub clones: u64,
+    /// By which policy it is stored.
+    pub policy: u32,
 }
 
 impl ShareRow {
@@ -39,7 +44,8 @@ impl ShareRow {
 
     /// Neighbours with the same version are alike most of the time: runs of them, in the order of versions.
     pub fn encode(&self) -> Bytes {
-        let mut row = RowWriter::new(FORMAT);
+        let is_mixed = self.shares.values().any(|share| share.policy != self.policy);
+        let mut row = RowWriter::new(if is_mixed { FORMAT_POLICIES } else { FORMAT });
         row.number(u64::from(self.policy));
         self.key.write(&mut row);
         let mut all: Vec<_> =
@@ -65,13 +71,17 @@ impl ShareRow {
                 }
             };
             row.byte(u8::from(share.own)).number(share.clones);
+            if is_mixed {
+                row.number(u64::from(share.policy));
+            }
             (at, before) = (first + length, version.0);
         }
         row.finish()
     }
 
     pub fn decode(row: &[u8]) -> Result<ShareRow, BadRow> {
-        let mut reader = RowReader::new(row, FORMAT)?;
+        let is_mixed = row.first() == Some(&FORMAT_POLICIES);
+        let mut reader = RowReader::new(row, if is_mixed { FORMAT_POLICIES } else { FORMAT })?;
         let mut found = ShareRow::new(reader.number32()?, KeyRow::read(&mut reader)?);
         let (mut at, mut version, mut seals) = (0_u64, 0_u64, Vec::new());
         while !reader.is_empty() {
@@ -91,10 +101,11 @@ impl ShareRow {
             .ok_or(BadRow("a seal id that is not there"))?;
             let own = reader.byte()?;
             let clones = reader.number()?;
+            let policy = if is_mixed { reader.number32()? } else { found.policy };
             if own > 1 || clones == 0 {
                 return Err(BadRow("a shared block that nobody shares"));
             }
-            let share = Share { creator, seal, own: own == 1, clones };
+            let share = Share { creator, seal, own: own == 1, clones, policy };
             for index in first..=first + more {
                 if found.shares.insert((index, Version(version)), share).is_some() {
                     return Err(BadRow("a shared block twice"));
@@ -126,12 +137,13 @@ mod tests {
         fn shares_come_back(
             shares in prop::collection::btree_map(
                 (0..20_u64, prop_oneof![8 => 0_u64..4, 1 => any::<u64>()]),
-                (0_u16..2, any::<bool>(), 1_u64..3), 0..60,
+                (0_u16..2, any::<bool>(), 1_u64..3, 4_u32..6), 0..60,
             ),
         ) {
             let mut row = empty();
-            for ((index, version), (creator, own, clones)) in shares {
-                let share = Share { creator: GatewayId(creator), seal: SealId(version % 3), own, clones };
+            for ((index, version), (creator, own, clones, policy)) in shares {
+                let seal = SealId(version % 3);
+                let share = Share { creator: GatewayId(creator), seal, own, clones, policy };
                 row.shares.insert((index, Version(version)), share);
             }
             prop_assert_eq!(ShareRow::decode(&row.encode()), Ok(row));
@@ -143,7 +155,7 @@ mod tests {
         let mut row = empty();
         let alone = row.encode().len();
         for index in 0..CHUNK_BLOCKS {
-            let share = Share { creator: GatewayId(1), seal: SealId(5), own: true, clones: 1 };
+            let share = Share { creator: GatewayId(1), seal: SealId(5), own: true, clones: 1, policy: 4 };
             row.shares.insert((index, Version(1)), share);
         }
         assert!(row.encode().len() <= alone + 16);
@@ -152,7 +164,7 @@ mod tests {
     #[test]
     fn a_row_with_a_block_out_of_range_is_refused() {
         let mut row = empty();
-        let share = Share { creator: GatewayId(1), seal: SealId(5), own: true, clones: 1 };
+        let share = Share { creator: GatewayId(1), seal: SealId(5), own: true, clones: 1, policy: 4 };
         row.shares.insert((CHUNK_BLOCKS, Version(1)), share);
         assert!(ShareRow::decode(&row.encode()).is_err());
     }

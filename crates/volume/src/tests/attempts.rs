@@ -161,7 +161,7 @@ async fn a_block_that_cannot_be_stored_for_a_long_time_is_noted_in_bounded_rows(
     let file = file_of(&node, "a", b"content").await;
     // As if it had been tried so often.
     let (creator, seal) = (node.volume.inner.node.gateway, node.volume.inner.node.seal);
-    let row = AttemptRow { creator, seal, first: Version(1), last: Version(MAX_ATTEMPTS) };
+    let row = AttemptRow { creator, seal, first: Version(1), last: Version(MAX_ATTEMPTS), policy: Some(1) };
     put(&node, node.volume.inner.keys.attempts(file.object, BlockIndex(0)), &row.encode()).await;
     assert_eq!(plan(&node, file, 0).await, Version(MAX_ATTEMPTS + 1));
     assert_eq!(noted(&node).await, 1);
@@ -235,10 +235,11 @@ async fn what_was_given_up_does_not_become_current() {
     let file = file_of(&node, "a", b"content").await;
     let mut in_flight = begin_write_back(&node).await;
     let mut tx = node.store.begin(Mode::Optimistic).await.unwrap();
-    let (mut rows, mut garbage) = (9, Vec::new());
-    assert!(node.volume.inner.take_attempts(&mut *tx, file.object, &mut rows, &mut garbage).await.unwrap());
+    let (mut rows, mut garbage) = (9, crate::garbage::Discarded::default());
+    let taken = node.volume.inner.take_attempts(&mut *tx, file.object, &mut rows, 1, &mut garbage).await;
+    assert!(taken.unwrap());
     tx.commit(Priority::Upkeep).await.unwrap().durable().await.unwrap();
-    assert_eq!((rows, garbage.len()), (8, 1));
+    assert_eq!((rows, garbage.count()), (8, 1));
     end_write_back(&node, &mut in_flight).await;
     assert!(node.entry(file, 0).await.hole);
     assert_eq!(node.cache.dirty_bytes(cache::Scope::All), 7);

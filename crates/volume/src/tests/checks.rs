@@ -79,7 +79,7 @@ async fn every_kind_of_damage_is_found() {
     let (node, _, file) = tree().await;
     let note = |seal, object: ObjectId| {
         let (first, last) = (ids::Version(1), ids::Version(2));
-        let row = crate::row::AttemptRow { creator: ids::GatewayId(1), seal, first, last };
+        let row = crate::row::AttemptRow { creator: ids::GatewayId(1), seal, first, last, policy: None };
         (keys.attempts(object, BlockIndex(0)), row.encode())
     };
     let seal = node.entry(file, 0).await.seal;

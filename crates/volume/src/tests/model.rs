@@ -6,7 +6,15 @@ use file_system::FileSystem;
 use file_system::conformance::model::{ManualClock, Subject, compare};
 use proptest::prelude::*;
 
-use super::node::{GC_DELAY, Node, Site};
+use super::node::{GC_DELAY, Node, SHIFT, Site, policy};
+
+/// What its files are stored by, one after the other.
+const POLICIES: [(&str, &[u16]); 4] = [
+    ("caont-rs:2+1", &[0, 1, 3]),
+    ("replicas:2", &[2, 3]),
+    ("aont-rs:2+1", &[1, 2, 3]),
+    ("rs:2+1", &[0, 1, 2]),
+];
 
 /// A volume whose data moves and whose node starts again behind the users' backs.
 struct Unquiet {
@@ -34,6 +42,18 @@ impl Subject for Unquiet {
             node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
             // The model's clock is the same one.
             let _ = node.upkeep.garbage.once().await.unwrap();
+        }
+        if how & 64 != 0 {
+            // Files of different policies have no clones of each other: all are sent at once.
+            let (scheme, clouds) = POLICIES[usize::from(how >> 8) % POLICIES.len()];
+            node.volumes.set_policy("home", policy(scheme, clouds, SHIFT)).await.unwrap();
+            node.volume.migrate("").await.unwrap();
+            node.volume.find_migrating().await.unwrap();
+        }
+        if how & 128 != 0 {
+            let found = node.volume.to_rewrite(1 + usize::from(how >> 8) % 4, u64::MAX).await.unwrap();
+            node.upkeep.migrator.offer(found.blocks).await;
+            let _ = node.upkeep.write_back.once().await;
         }
         node.check().await;
         // Commits become durable in order: what was only visible survives a crash now.

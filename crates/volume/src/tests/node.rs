@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, Protection};
 use cache::{Cache, CacheConfig, Scope};
-use cloud::{Connection, Faulty, Memory, Options};
+use cloud::{Connection, ErrorKind, Fault, Faulty, Memory, Options, Side};
 use environment::{Clock, Environment};
 use file_system::conformance::model::ManualClock;
 use file_system::{FileId, FileSystem};
@@ -14,7 +14,7 @@ use ids::{BlockIndex, BlockShift, GatewayId};
 use journal::{Journal, JournalConfig};
 use meta::{LocalConfig, LocalStore, MetaStore};
 use seal::{KeyFile, NodeKey};
-use upkeep::{GarbageRow, Upkeep, UpkeepConfig};
+use upkeep::{CleaningCosts, GarbageRow, RepairRow, Upkeep, UpkeepConfig};
 
 use crate::row::{BlockEntry, Policy};
 use crate::{NewVolume, Volume, Volumes, VolumesOptions};
@@ -34,6 +34,7 @@ impl IncidentSink for Incidents {
 }
 
 /// What outlives a node: disk, clouds, keys.
+#[derive(Clone)]
 pub struct Site {
     pub folder: Arc<tempfile::TempDir>,
     pub clock: Arc<ManualClock>,
@@ -46,6 +47,12 @@ pub struct Site {
     pub dirty: u64,
     /// Sealed blocks up to this size share objects.
     pub longest_packed: u64,
+    /// Bytes of a pack.
+    pub pack_size: u64,
+    /// When packs are cleaned.
+    pub cleaning: CleaningCosts,
+    /// Blocks that are committed together.
+    pub batch: usize,
 }
 
 impl Site {
@@ -59,7 +66,31 @@ impl Site {
         let key_file = KeyFile::generate(GatewayId(1), &*Environment::real().entropy);
         let (scheme, dirty) = ("rs:2+1", u64::MAX);
         let journal = JournalConfig::small(64 << 20);
-        Site { folder, clock, clouds, key_file, journal, scheme, dirty, longest_packed: 0 }
+        Site {
+            folder,
+            clock,
+            clouds,
+            key_file,
+            journal,
+            scheme,
+            dirty,
+            longest_packed: 0,
+            pack_size: 4 << 20,
+            cleaning: CleaningCosts::default(),
+            batch: 128,
+        }
+    }
+
+    /// What is on the disk now, and clouds that obey to a new process: the one before cannot reach them any more.
+    pub fn cut_off(&self) -> Site {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        copy(self.folder.path(), folder.path());
+        let clouds = self.clouds.iter().enumerate().map(|(i, cloud)| {
+            cloud.set(Side::Writes, Fault::Fail(ErrorKind::Refused));
+            cloud.set(Side::Reads, Fault::Fail(ErrorKind::Refused));
+            Faulty::new(cloud.inner().clone(), &i.to_string(), self.clock.clone() as Arc<dyn Clock>)
+        });
+        Site { folder, clouds: clouds.collect(), ..self.clone() }
     }
 }
 
@@ -132,7 +163,8 @@ impl Node {
         // Object numbers are reserved here: a reservation in a test's transaction may look like a change of what that
         // has read (two keys in 2^18 do), and few tests run theirs again.
         volume.inner.node.new_object().await.unwrap();
-        let config = UpkeepConfig { longest_packed: site.longest_packed, ..UpkeepConfig::default() };
+        let Site { longest_packed, pack_size, cleaning, batch, .. } = site;
+        let config = UpkeepConfig { longest_packed, pack_size, cleaning, batch, ..UpkeepConfig::default() };
         let v = Arc::new(volume.clone());
         let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config);
         Node { site, env, journal, store, cache, incidents, volumes, volume, upkeep }
@@ -159,6 +191,12 @@ impl Node {
         Node::start(Site { folder, ..site }).await
     }
 
+    /// Ends without a word, after [`Site::cut_off`] has taken what was on the disk.
+    pub async fn die(self) {
+        let _ = self.store.close().await;
+        let _ = self.journal.close().await;
+    }
+
     pub fn fs(&self) -> Arc<dyn FileSystem> {
         Arc::new(self.volume.clone())
     }
@@ -181,7 +219,16 @@ impl Node {
         self.site.clouds.iter().map(|cloud| cloud.inner().names().len()).collect()
     }
 
-    /// Every object in the clouds is known, and all of every current block is there.
+    /// Nothing is on its way: in the clouds is what the metadata refer to, and nothing else.
+    pub async fn check_clouds_at_rest(&self) {
+        assert!(self.volume.all_garbage(None, 1).await.unwrap().is_empty());
+        assert!(self.volume.unsettled(None, 1).await.unwrap().is_empty());
+        assert!(self.volume.unsettled_packs(None, 1).await.unwrap().is_empty());
+        assert_eq!(self.volume.repair_count(1).await.unwrap(), 0);
+        self.check_clouds().await;
+    }
+
+    /// Every object in the clouds is known, and all of every current block is there or waits for its repair.
     pub async fn check_clouds(&self) {
         let mut current = BTreeSet::new();
         let mut after = None;
@@ -203,7 +250,12 @@ impl Node {
             names.map(move |name| (CloudId(number), name.to_string()))
         });
         let there: BTreeSet<_> = there.collect();
-        let lost: Vec<_> = current.difference(&there).collect();
+        let mut queued = BTreeSet::new();
+        for RepairRow { version, fragments, .. } in self.volume.repairs(None, usize::MAX).await.unwrap() {
+            let all: Vec<_> = version.iter().flat_map(|version| version.fragments()).collect();
+            queued.extend(fragments.iter().filter_map(|fragment| all.get(usize::from(*fragment)).cloned()));
+        }
+        let lost: Vec<_> = current.difference(&there).filter(|at| !queued.contains(at)).collect();
         assert!(lost.is_empty(), "missing in the clouds: {lost:?}");
         let unknown: Vec<_> =
             there.iter().filter(|at| !current.contains(at) && !passing.contains(at)).collect();

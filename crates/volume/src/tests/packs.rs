@@ -1,5 +1,7 @@
 //! Small files that share objects in the clouds.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use seal::SealedBlock;
 
 use super::files::{content, file_of, remove, set_size, write_at};
 use super::node::{BLOCK, GC_DELAY, Node, Site};
+use crate::PackReport;
 
 async fn packing(scheme: &'static str) -> Node {
     let site = Site { longest_packed: 256 << 10, scheme, ..Site::new(ManualClock::new()) };
@@ -131,7 +134,8 @@ async fn why_names_the_pack_and_its_fragments() {
     for name in ["0", "1", "2"] {
         let report = node.volume.why(name, ids::BlockIndex(0), 9).await.unwrap().unwrap();
         let block = &report.blocks[0];
-        packs.push((block.pack.unwrap(), block.fragments.clone()));
+        let pack = block.pack.unwrap();
+        packs.push(((pack.object, pack.number), block.fragments.clone()));
     }
     packs.dedup();
     let [(_, fragments)] = &packs[..] else { panic!("{packs:?}") };
@@ -170,7 +174,7 @@ async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
     let node = packing("rs:2+1").await;
     let store = node.volume.inner.node.blocks.clone();
     let placement = node.volume.policy().placement.clone();
-    let pack = node.volume.plan_pack(&placement).await.unwrap();
+    let pack = node.volume.plan_pack(&placement, 4 << 20).await.unwrap();
     let mut builder = blocks::PackBuilder::new(node.volume.volume(), 1 << 20);
     let sealed = SealedBlock::from_untrusted(Bytes::from_static(b"whatever"));
     builder.push(pack.identity, sealed).unwrap();
@@ -197,12 +201,14 @@ async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
 async fn numbers_of_packs_are_not_used_again_after_a_restart() {
     let node = packing("rs:2+1").await;
     let placement = node.volume.policy().placement.clone();
-    let (one, two) =
-        (node.volume.plan_pack(&placement).await.unwrap(), node.volume.plan_pack(&placement).await.unwrap());
+    let (one, two) = (
+        node.volume.plan_pack(&placement, 4 << 20).await.unwrap(),
+        node.volume.plan_pack(&placement, 4 << 20).await.unwrap(),
+    );
     assert_ne!(one.identity, two.identity);
     let policies = node.volume.policies().len();
     let node = node.restart().await;
-    let three = node.volume.plan_pack(&placement).await.unwrap();
+    let three = node.volume.plan_pack(&placement, 4 << 20).await.unwrap();
     assert!(three.identity.object != one.identity.object);
     assert_eq!(node.volume.policies().len(), policies, "the same policy serves all");
     assert_ne!(node.volume.policy().placement, *three.placement, "new files keep theirs");
@@ -308,6 +314,178 @@ async fn a_check_counts_the_blocks_of_a_pack() {
         findings.iter().any(|finding| finding.what.contains("shared by 2 blocks, the books say 3")),
         "{findings:?}"
     );
+}
+
+/// Files of 8 KiB, written back together.
+async fn many(node: &Node, count: usize) -> Vec<FileId> {
+    let mut files = Vec::with_capacity(count);
+    for first in (0..count).step_by(50) {
+        let mut tx = begin(&node.fs()).await;
+        let root = tx.root();
+        for number in first..count.min(first + 50) {
+            files.push(make_file(&mut tx, root, &format!("many {number}"), &eight_kib(number)).await.file);
+        }
+        commit(tx).await;
+    }
+    node.write_back().await;
+    files
+}
+
+fn eight_kib(number: usize) -> Vec<u8> {
+    (0..8192).map(|at| (at * 11 + number * 5) as u8).collect()
+}
+
+async fn place_of(node: &Node, number: usize) -> PackReport {
+    let report = node.volume.why(&format!("many {number}"), ids::BlockIndex(0), 9).await.unwrap().unwrap();
+    report.blocks[0].pack.unwrap()
+}
+
+#[tokio::test]
+async fn a_pack_of_which_most_is_garbage_is_cleaned_without_a_new_seal() {
+    for scheme in ["rs:2+1", "replicas:3", "aont-rs:2+1"] {
+        let node = packing(scheme).await;
+        let files = many(&node, 400).await;
+        for number in 0..190 {
+            remove(&node, &format!("many {number}")).await;
+        }
+        collect(&node).await;
+        assert_eq!(node.upkeep.cleaner.once().await.unwrap().made, 0, "half of it is in use, {scheme}");
+        for number in 190..300 {
+            remove(&node, &format!("many {number}")).await;
+        }
+        collect(&node).await;
+        let before = place_of(&node, 399).await;
+        let report = node.upkeep.cleaner.once().await.unwrap();
+        assert_eq!((report.cleaned, report.made, report.blocks, report.failed), (1, 1, 100, 0), "{scheme}");
+        node.check().await;
+        node.check_clouds().await;
+        assert_eq!(node.stored(), [2, 2, 2, 0], "the old one waits for its deletion");
+        let after = place_of(&node, 399).await;
+        assert!((after.object, after.number) != (before.object, before.number));
+        assert_eq!(after.place.name, before.place.name, "the sealed block is the same");
+        assert!(after.place.pack_len * 3 < before.place.pack_len);
+        collect(&node).await;
+        assert_eq!(node.stored(), [1, 1, 1, 0]);
+        node.check_clouds_at_rest().await;
+        let node = node.crash().await;
+        for (number, file) in files.iter().enumerate().skip(300) {
+            assert_eq!(from_clouds(&node, *file).await, eight_kib(number), "{scheme}");
+        }
+        assert_eq!(node.upkeep.cleaner.once().await.unwrap(), upkeep::CleanReport::default());
+    }
+}
+
+#[tokio::test]
+async fn the_blocks_of_several_packs_move_to_one() {
+    let site = Site { longest_packed: 16 << 10, pack_size: 1 << 20, ..Site::new(ManualClock::new()) };
+    let node = Node::start(site).await;
+    let files = many(&node, 500).await;
+    let packs = node.stored()[0];
+    assert!((4..6).contains(&packs), "{packs}");
+    for number in (0..500).filter(|number| number % 5 != 0) {
+        remove(&node, &format!("many {number}")).await;
+    }
+    collect(&node).await;
+    let seen = node.upkeep.cleaner.look().await.unwrap();
+    assert_eq!(seen.packs, packs as u64);
+    assert!(seen.live > 100 * 8192 && seen.live < 100 * 8400 && seen.bytes > 500 * 8192, "{seen:?}");
+    let report = node.upkeep.cleaner.once().await.unwrap();
+    assert_eq!((report.cleaned, report.made, report.blocks), (packs as u64, 1, 100));
+    collect(&node).await;
+    assert_eq!(node.stored(), [1, 1, 1, 0]);
+    node.check_clouds_at_rest().await;
+    node.check().await;
+    for number in (0..500).step_by(5) {
+        assert_eq!(from_clouds(&node, files[number]).await, eight_kib(number));
+    }
+}
+
+#[tokio::test]
+async fn cleaning_that_costs_more_than_the_garbage_is_left() {
+    let node = packing("rs:2+1").await;
+    many(&node, 4).await;
+    for number in 0..3 {
+        remove(&node, &format!("many {number}")).await;
+    }
+    collect(&node).await;
+    assert_eq!(node.upkeep.cleaner.once().await.unwrap(), upkeep::CleanReport::default());
+    assert_eq!(node.stored(), [1, 1, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_pack_that_cannot_be_replaced_stays_and_is_cleaned_later() {
+    let node = packing("rs:2+1").await;
+    let files = many(&node, 300).await;
+    for number in 1..300 {
+        remove(&node, &format!("many {number}")).await;
+    }
+    collect(&node).await;
+    for cloud in &node.site.clouds[..2] {
+        cloud.set(Side::Writes, Fault::Fail(ErrorKind::Refused));
+    }
+    let report = node.upkeep.cleaner.once().await.unwrap();
+    assert_eq!((report.cleaned, report.made, report.failed), (0, 0, 1));
+    node.check().await;
+    node.check_clouds().await;
+    for cloud in &node.site.clouds {
+        cloud.set(Side::Writes, Fault::None);
+    }
+    // One block alone makes no pack at the usual prices; here its old one is large.
+    assert_eq!(node.upkeep.cleaner.once().await.unwrap().cleaned, 1);
+    collect(&node).await;
+    assert_eq!(from_clouds(&node, files[0]).await, eight_kib(0));
+    node.check_clouds_at_rest().await;
+}
+
+#[tokio::test]
+async fn a_number_that_comes_again_after_a_crash_keeps_its_place_when_the_first_one_is_deleted() {
+    let node = packing("rs:2+1").await;
+    let files = files(&node, 4).await;
+    let (left, site) = (Rc::new(RefCell::new(None)), node.site.clone());
+    let watching = environment::failpoint::watch({
+        let left = left.clone();
+        move |point| {
+            if point == "pack.before-commit" {
+                left.borrow_mut().get_or_insert_with(|| site.cut_off());
+            }
+        }
+    });
+    node.write_back().await;
+    drop(watching);
+    node.die().await;
+    let node = Node::start(left.take().unwrap()).await;
+    node.write_back().await;
+    assert_eq!(node.stored(), [2, 2, 2, 0]);
+    assert_eq!(node.entry(files[0], 0).await.version, ids::Version(1), "the number of the first try");
+    collect(&node).await;
+    node.check().await;
+    assert_eq!(node.stored(), [1, 1, 1, 0]);
+    for (number, file) in files.iter().enumerate() {
+        assert_eq!(from_clouds(&node, *file).await, text_of(number));
+    }
+    node.check_clouds_at_rest().await;
+}
+
+#[tokio::test]
+async fn many_files_of_a_pack_that_are_read_at_once_are_a_few_requests() {
+    for scheme in ["rs:2+1", "replicas:3", "aont-rs:2+1"] {
+        let node = packing(scheme).await;
+        let files = many(&node, 200).await;
+        node.cache.drop_clean().await;
+        let gets = |node: &Node| -> usize {
+            let of = |cloud: &Arc<cloud::Faulty<Arc<cloud::Memory>>>| {
+                cloud.calls().iter().filter(|(operation, _)| *operation == cloud::Operation::Get).count()
+            };
+            node.site.clouds.iter().map(of).sum()
+        };
+        let before = gets(&node);
+        let reads = files.iter().map(|file| content(&node, *file));
+        for (number, read) in futures::future::join_all(reads).await.into_iter().enumerate() {
+            assert_eq!(read, eight_kib(number), "{scheme}");
+        }
+        let asked = gets(&node) - before;
+        assert!(asked <= 20, "{asked} requests, {scheme}");
+    }
 }
 
 proptest! {

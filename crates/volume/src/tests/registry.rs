@@ -120,7 +120,7 @@ async fn the_keys_of_another_gateway_open_nothing() {
 #[tokio::test]
 async fn stores_of_other_schemas_are_refused_with_what_to_do() {
     let node = Node::new().await;
-    for (schema, text) in [(1, "run the version that made it"), (6, "run the newer version")] {
+    for (schema, text) in [(1, "run the version that made it"), (7, "run the newer version")] {
         let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
         let header = crate::row::StoreHeader { schema, gateway: ids::GatewayId(1) };
         tx.put(crate::keys::store(), header.encode());
@@ -142,7 +142,7 @@ async fn stores_of_other_schemas_are_refused_with_what_to_do() {
 #[tokio::test]
 async fn stores_of_schemas_that_are_understood_become_one_of_this_version() {
     let mut node = Node::new().await;
-    for schema in [2, 3, 4] {
+    for schema in [2, 3, 4, 5] {
         let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
         let header = crate::row::StoreHeader { schema, gateway: ids::GatewayId(1) };
         tx.put(crate::keys::store(), header.encode());
@@ -150,7 +150,7 @@ async fn stores_of_schemas_that_are_understood_become_one_of_this_version() {
         node = node.restart().await;
         let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
         let row = tx.get(&crate::keys::store()).await.unwrap().unwrap();
-        assert_eq!(crate::row::StoreHeader::decode(&row).unwrap().schema, 5);
+        assert_eq!(crate::row::StoreHeader::decode(&row).unwrap().schema, 6);
         node.check().await;
     }
 }

@@ -32,7 +32,8 @@ struct Cloned {
     target: ObjectId,
     to: u64,
     shift: BlockShift,
-    policy: u32,
+    /// Of the blocks of the source whose entries name none.
+    base: u32,
 }
 
 impl Cloned {
@@ -54,9 +55,10 @@ impl Cloned {
     }
 }
 
-fn file_policy(inode: &Inode) -> FsResult<u32> {
+/// The policy of a file, and that of its blocks whose entries name none.
+fn file_policies(inode: &Inode) -> FsResult<(u32, u32)> {
     match inode.special {
-        Special::File { policy, .. } => Ok(policy),
+        Special::File { policy, base, .. } => Ok((policy, base)),
         _ => Err(FsError::WrongKind),
     }
 }
@@ -77,16 +79,16 @@ impl VolumeTransaction {
     ) -> FsResult<()> {
         let (now, caller) = (self.now(), self.caller.clone());
         let inode = self.inode(from.file).await?;
-        let (source, policy, shift) = (inode.attributes.clone(), file_policy(inode), block_shift(inode));
+        let (source, policy, shift) = (inode.attributes.clone(), file_policies(inode), block_shift(inode));
         require_regular(&source)?;
         may_read(&source, &caller, from.authority)?;
         let inode = self.inode(to.file).await?;
-        let (old, same_policy, same_shift) =
-            (inode.attributes.clone(), file_policy(inode), block_shift(inode));
+        let (old, other_policy, other_shift) =
+            (inode.attributes.clone(), file_policies(inode), block_shift(inode));
         require_regular(&old)?;
         may_write(&old, &caller, to.authority)?;
-        let (policy, shift) = (policy?, shift?);
-        if (policy, shift) != (same_policy?, same_shift?) {
+        let ((policy, base), shift) = (policy?, shift?);
+        if (policy, shift) != (other_policy?.0, other_shift?) {
             return Err(FsError::InvalidArgument);
         }
         let length = cloned_length(shift.bytes(), (&from, &source), (&to, &old), length)?;
@@ -101,7 +103,7 @@ impl VolumeTransaction {
             target: to.file.object,
             to: shift.index_of(to.offset).0,
             shift,
-            policy,
+            base,
         };
         let unstored = self.few_unstored(&clone, wait).await?;
         let copies = self.read_unstored(&clone, &unstored, from, to, source.size).await?;
@@ -136,6 +138,10 @@ impl VolumeTransaction {
             let op = DataOp::Write { file, shift, offset };
             self.meta.attach(Attachment { descriptor: op.encode(), payload });
         }
+        let (volume, bytes) = (self.volume.clone(), new.space_used);
+        let noted = volume.migrate_clone(&mut *self.meta, clone.source, clone.target, bytes).await;
+        self.broken |= noted.is_err();
+        noted?;
         self.set(clone.target, new)?;
         self.written.insert(clone.target);
         Ok(())
@@ -241,7 +247,7 @@ impl VolumeTransaction {
                 let chunk = volume.chunk(clone.source, Some(&row))?;
                 for (block, entry) in clone.stored_in(number, &chunk, unstored) {
                     let sealed = entry.sealed(clone.source, BlockIndex(block));
-                    let owner = Owner { policy: clone.policy, key: &key };
+                    let owner = Owner { policy: entry.policy.unwrap_or(clone.base), key: &key };
                     book.take(&mut *self.meta, sealed, entry.origin.is_none().then_some(owner)).await?;
                     let to = BlockIndex(block - clone.blocks.start + clone.to);
                     let number = to.0 / CHUNK_BLOCKS;

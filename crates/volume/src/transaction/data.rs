@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::VolumeTransaction;
 use crate::VolumeError;
 use crate::error::meta_error;
+use crate::garbage::Discarded;
 use crate::keys::{Keys, ObjectRow};
 use crate::row::{BlockEntry, CHUNK_BLOCKS, ChunkView, Inode, Origin, Special};
 use crate::shares::{Released, ShareBook};
@@ -198,7 +199,11 @@ impl VolumeTransaction {
         let (mut start, end) = self.volume.keys.chunks(object, blocks.clone());
         let guard = self.volume.keys.cut(object);
         let mut changed = Vec::new();
-        let mut garbage = Vec::new();
+        let mut garbage = Discarded::default();
+        let base = match self.objects.get(&object).map(|loaded| &loaded.inode.special) {
+            Some(Special::File { base, .. }) => *base,
+            _ => return Err(FsError::WrongKind),
+        };
         let volume = self.volume.clone();
         let mut book = ShareBook::new(&volume);
         loop {
@@ -221,7 +226,7 @@ impl VolumeTransaction {
                     if let Released::Own(version) =
                         book.release(&mut *self.meta, object, block, entry).await?
                     {
-                        garbage.push(version);
+                        garbage.push(entry.policy.unwrap_or(base), version);
                     }
                     chunk.set(index, entry.punched());
                 }
@@ -235,10 +240,6 @@ impl VolumeTransaction {
         if changed.is_empty() {
             return Ok(());
         }
-        let policy = match self.objects.get(&object).map(|loaded| &loaded.inode.special) {
-            Some(Special::File { policy, .. }) => *policy,
-            _ => return Err(FsError::WrongKind),
-        };
         let missing = || VolumeError::Missing { what: format!("the key of object {object}") };
         let key = self.volume.key_row(&mut *self.meta, object).await?.ok_or_else(missing)?;
         for (key, row) in changed {
@@ -246,7 +247,7 @@ impl VolumeTransaction {
         }
         // Repairs of what was cut stay in their queue, which there may be more of than a transaction can hold; the next
         // pass over it drops those of versions that are not current.
-        volume.put_garbage(&mut *self.meta, object, policy, &key, garbage).await?;
+        volume.put_discarded(&mut *self.meta, object, &key, garbage).await?;
         book.finish(&mut *self.meta).await?;
         Ok(())
     }

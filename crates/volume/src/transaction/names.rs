@@ -109,7 +109,7 @@ impl VolumeTransaction {
             _ => None,
         };
         self.meta.put(self.volume.keys.key(object), key.encode());
-        let special = Special::File { policy, shift, verifier };
+        let special = Special::File { policy, base: policy, shift, verifier };
         let change = self.bear(directory, name, Inode::new(attributes.clone(), special))?;
         Ok(Opened { attributes, created: true, change })
     }

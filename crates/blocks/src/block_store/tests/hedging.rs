@@ -152,3 +152,26 @@ async fn a_sick_cloud_is_avoided_without_a_wait_and_used_again_when_it_has_recov
     world.env.clock.sleep(Duration::from_millis(1)).await;
     assert!(!health.is_sick(Direction::Read));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_fails_is_replaced_at_once_and_asked_again_only_when_no_other_is_left() {
+    let world = World::new("rs:2+1");
+    world.fill(&identity(), &content(1)).await;
+    world.prefer(0).await;
+    world.clouds[0].set(Side::Reads, CloudFault::Fail(ErrorKind::Transient));
+    let (begun, before) = (world.env.clock.monotonic(), gets(&world));
+    world.get(&identity()).await.unwrap();
+    assert_eq!((world.env.clock.monotonic() - begun).as_millis(), 10, "the time of the others");
+    assert_eq!(gets(&world)[0] - before[0], 1);
+    // Now it is needed: it has recovered by the time that it is asked again.
+    world.clouds[1].set(Side::Reads, CloudFault::Hang);
+    let clouds = world.clouds.clone();
+    let clock = world.env.clock.clone();
+    let recovers = async {
+        clock.sleep(Duration::from_millis(300)).await;
+        clouds[0].set(Side::Reads, CloudFault::None);
+    };
+    let id = identity();
+    let (loaded, ()) = futures::join!(world.get(&id), recovers);
+    assert_eq!(loaded.unwrap().plaintext, content(1));
+}

@@ -7,7 +7,7 @@ use seal::{GatewayPublicKey, SEAL_DATA_AT};
 
 use super::random::trouble;
 use super::*;
-use crate::{PackBuilder, PackVersion, PackedBlock, PlaceInPack};
+use crate::{PackBuilder, PackReads, PackVersion, PackedBlock, PlaceInPack};
 
 /// A file with one block, which lies in a pack.
 struct Small {
@@ -55,8 +55,22 @@ impl World {
     }
 
     async fn get_packed(&self, id: &BlockIdentity, file: &Small) -> Result<Loaded, LoadError> {
+        self.store.forget_recent_packs();
         let block = PackedBlock { key: &file.key, id: &file.id, place: &file.place };
         self.store.load_packed(self.version(id), block, &All(true)).await
+    }
+
+    /// Reads several blocks together, all of which come back.
+    async fn get_together(&self, id: &BlockIdentity, files: &[Small]) -> Vec<u8> {
+        let blocks: Vec<_> = files
+            .iter()
+            .map(|file| PackedBlock { key: &file.key, id: &file.id, place: &file.place })
+            .collect();
+        let loaded = self.store.load_packed_together(self.version(id), &blocks, &All(true)).await.unwrap();
+        for (file, block) in files.iter().zip(loaded.blocks) {
+            assert_eq!(block.unwrap().plaintext, file.content);
+        }
+        loaded.bad.iter().map(|bad| bad.fragment).collect()
     }
 
     /// The fragments that show the block, and where.
@@ -405,5 +419,58 @@ proptest! {
             prop_assert!(accused.iter().all(|fragment| troubles.iter().any(|(struck, _)| struck == fragment)));
             Ok(())
         })?;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_lie_side_by_side_are_one_request() {
+    for scheme in ["replicas:3", "rs:1+1", "rs:2+1", "rs:4+2"] {
+        let world = World::new(scheme);
+        let id = pack_id(1);
+        let files = world.fill_pack(&id, 1).await;
+        let first = world.parts(&files[1].place)[0].fragment;
+        let last = world.parts(&files[2].place).pop().unwrap().fragment;
+        assert_eq!(world.get_together(&id, &files[1..3]).await, NONE, "{scheme}");
+        assert_eq!(world.gets(&id), usize::from(last - first) + 1, "{scheme}");
+        assert_eq!(world.store.pack_reads(), PackReads { run: 2, ..PackReads::default() });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_most_of_a_pack_has_it_loaded_once() {
+    for scheme in ["replicas:3", "rs:2+1", "rs:4+2", "aont-rs:2+1"] {
+        let world = World::new(scheme);
+        let id = pack_id(1);
+        let files = world.fill_pack(&id, 1).await;
+        let needed = world.placement.scheme().needed();
+        for round in 0..3 {
+            assert_eq!(world.get_together(&id, &files).await, NONE, "{scheme}");
+            assert_eq!(world.gets(&id), needed, "{scheme}, round {round}");
+        }
+        assert_eq!(world.store.pack_reads(), PackReads { whole: 7, kept: 14, ..PackReads::default() });
+        world.store.forget_recent_packs();
+        world.get_together(&id, &files).await;
+        assert_eq!(world.gets(&id), 2 * needed, "{scheme}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lie_about_one_of_several_blocks_is_found_and_the_others_are_right() {
+    for scheme in ["replicas:3", "rs:2+1", "rs:4+2"] {
+        let world = World::new(scheme);
+        let id = pack_id(1);
+        let files = world.fill_pack(&id, 1).await;
+        let part = world.parts(&files[2].place).remove(0);
+        world.spoil(&id, part.fragment, part.columns.start);
+        if scheme == "replicas:3" {
+            // Whichever of them is asked.
+            (1..3).for_each(|other| world.spoil(&id, other, part.columns.start + 1));
+            let blocks = [PackedBlock { key: &files[2].key, id: &files[2].id, place: &files[2].place }];
+            let loaded = world.store.load_packed_together(world.version(&id), &blocks, &All(true)).await;
+            assert!(matches!(loaded, Err(LoadError::Unreadable { .. })));
+            continue;
+        }
+        assert_eq!(world.get_together(&id, &files[1..3]).await, [part.fragment], "{scheme}");
+        assert_eq!(world.incidents().len(), 1);
     }
 }

@@ -1,0 +1,169 @@
+//! Reads of 16 MiB of which the cache has nothing.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use cloud::{CloudUrl, Connection, Credentials, Options};
+use environment::Environment;
+use futures::future::try_join_all;
+use tokio::runtime::Runtime;
+
+use super::Clouds;
+use super::emulator::Emulator;
+use super::load::{Client, content};
+use super::page::Page;
+use super::run_gateway::{RunGateway, Shape};
+use crate::sample::median;
+
+/// Blocks of a read, of 1 MiB each.
+const BLOCKS: u64 = 16;
+/// Policies over four clouds, and how many of them a read needs.
+const POLICIES: [(&str, usize); 3] = [("rs:3+1", 3), ("rs:2+2", 2), ("replicas:4", 1)];
+/// Reads before the measured ones: the gateway has to get to know its clouds.
+const FIRST: usize = 5;
+
+/// A gateway with a file of 16 MiB in its clouds, and a client that has it open.
+struct Scene {
+    clouds: Vec<Emulator>,
+    gateway: RunGateway,
+    client: Client,
+    piece: bytes::Bytes,
+    runtime: Runtime,
+}
+
+impl Scene {
+    fn new(arguments: &Clouds, folder: &Path, policy: &'static str) -> Result<Scene> {
+        let clouds = arguments.emulators()?;
+        let shape =
+            Shape { policy, block_size: "1MiB", memory: "192MiB", journal: "128MiB", upload_rate: None };
+        let gateway = RunGateway::start(&arguments.setting.kurma, folder, &clouds, &shape)?;
+        let runtime = Runtime::new()?;
+        let piece = content(arguments.seed, 1 << 20);
+        let client = runtime.block_on(async {
+            let client = Client::connect(gateway.nfs, "cold").await?;
+            client.fill(BLOCKS, &piece).await?;
+            anyhow::Ok(client)
+        })?;
+        gateway.flush()?;
+        Ok(Scene { clouds, gateway, client, piece, runtime })
+    }
+
+    /// One cold read.
+    fn read(&self) -> Result<Duration> {
+        self.gateway.drop_cache()?;
+        self.runtime.block_on(self.client.read_all(BLOCKS, &self.piece))
+    }
+}
+
+/// What a cloud itself takes for its fragments of the file, all of them at once.
+fn own_times(scene: &Scene, folder: &Path, cloud: &Emulator, repeat: usize) -> Result<Vec<f64>> {
+    let secrets = folder.join("credentials");
+    let text = "aws_access_key_id = somebody\naws_secret_access_key = secret\n";
+    let mut file = std::fs::OpenOptions::new();
+    let file = file.write(true).create(true).truncate(true).mode(0o600).open(&secrets)?;
+    std::io::Write::write_all(&mut &file, text.as_bytes())?;
+    let credentials = Some(Credentials::read(&secrets)?);
+    scene.runtime.block_on(async {
+        let options = Options { credentials, ..Options::default() };
+        let url = CloudUrl::parse(&cloud.url())?;
+        let connection = Connection::open(&Environment::real(), cloud.name, &url, &options).await?;
+        let names = connection.list("", None, 1000).await?;
+        let fragments: Vec<_> = names.into_iter().filter(|(_, bytes)| *bytes > 100_000).collect();
+        ensure!(fragments.len() as u64 == BLOCKS, "{} has {} fragments", cloud.name, fragments.len());
+        let mut times = Vec::new();
+        for round in 0..=repeat {
+            let begun = Instant::now();
+            try_join_all(fragments.iter().map(|(name, _)| connection.get(name, None))).await?;
+            // The first round makes the connections.
+            if round > 0 {
+                times.push(begun.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        Ok(times)
+    })
+}
+
+/// Cold reads against the time of the clouds themselves.
+pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
+    let repeat = arguments.setting.repeat * 10;
+    let mut text = String::from(
+        "| policy | own time of each cloud, ms | of the k-th fastest | cold read of 16 MiB, ms | 95 % of reads below | read : k-th fastest |\n|---|---|---:|---:|---:|---:|\n",
+    );
+    for (policy, needed) in POLICIES {
+        let folder = folder.join(policy.replace([':', '+'], "-"));
+        std::fs::create_dir_all(&folder)?;
+        let scene = Scene::new(arguments, &folder.join("data"), policy)?;
+        let mut own = Vec::new();
+        for cloud in &scene.clouds {
+            own.push((cloud.name, median(&own_times(&scene, &folder, cloud, repeat)?).median));
+        }
+        for _ in 0..FIRST {
+            scene.read()?;
+        }
+        let mut reads: Vec<f64> = Vec::new();
+        for _ in 0..repeat {
+            reads.push(scene.read()?.as_secs_f64() * 1e3);
+        }
+        let each: Vec<String> = own.iter().map(|(name, time)| format!("{name} {time:.0}")).collect();
+        let mut sorted: Vec<f64> = own.iter().map(|(_, time)| *time).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (bound, read) = (sorted[needed - 1], median(&reads).median);
+        reads.sort_by(f64::total_cmp);
+        let late = reads[(reads.len() * 95).div_ceil(100) - 1];
+        writeln!(
+            text,
+            "| {policy} | {} | {bound:.0} | {read:.0} | {late:.0} | {:.2} |",
+            each.join(", "),
+            read / bound
+        )?;
+    }
+    page.section("Cold reads", &format!(
+        "A file of 16 MiB in blocks of 1 MiB is read by 16 requests at a time, and nothing of it is cached. A cloud's own time is what it takes to give all its fragments of the file, asked for at once by the same driver, without a gateway. Medians of {repeat}.\n\n{text}"
+    ));
+    Ok(())
+}
+
+/// One cloud becomes slower by a second while the file is read again and again.
+pub fn slowed(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let scene = Scene::new(arguments, &folder.join("data"), "rs:3+1")?;
+    for _ in 0..FIRST {
+        scene.read()?;
+    }
+    let mut before = Vec::new();
+    for _ in 0..10 {
+        before.push(scene.read()?.as_secs_f64());
+    }
+    let usual = median(&before).median;
+    let cloud = scene.clouds.first().context("no cloud")?;
+    cloud.slow_down(Duration::from_secs(1));
+    let (begun, mut reads) = (Instant::now(), Vec::new());
+    let mut asked = vec![0; arguments.phase as usize + 2];
+    while begun.elapsed().as_secs() < arguments.phase {
+        let (at, known) = (begun.elapsed().as_secs_f64(), cloud.reads());
+        let took = scene.read()?.as_secs_f64();
+        reads.push((at, took * 1e3));
+        asked[at as usize] += cloud.reads() - known;
+    }
+    let after: Vec<f64> = reads.iter().map(|(_, took)| *took).collect();
+    let late = reads.iter().filter(|(_, took)| *took >= 1000.0).count();
+    let last = asked.iter().rposition(|asked| *asked > 0);
+    let plot = page.plot(
+        "slow-cloud.svg",
+        "cold reads of 16 MiB after a cloud has become slower",
+        "ms",
+        &[("read", &reads)],
+    )?;
+    page.section("A cloud slowed by a second", &format!(
+        "Cold reads of 16 MiB over `rs:3+1`, one after the other; after 0 s every answer of the fastest cloud takes a second longer.\n\n| median before, ms | median after, ms | longest after, ms | reads of a second or more | the slow cloud was asked last |\n|---:|---:|---:|---:|---:|\n| {:.0} | {:.0} | {:.0} | {late} of {} | {} |\n\n{plot}",
+        usual * 1e3,
+        median(&after).median,
+        after.iter().copied().fold(0.0, f64::max),
+        after.len(),
+        last.map_or("never".into(), |second| format!("in second {second} of {}", arguments.phase)),
+    ));
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! What `kurma cost` says is what the servers' own logs say, to the request.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Client, Gateway, Mood, Random, S3StandIn, Settings, free_port, parallel};
+
+/// Requests by class, in the order of [`CLASSES`].
+type Requests = [u64; 4];
+
+const CLASSES: [&str; 4] = ["put", "get", "list", "delete"];
+
+fn class_of(method: &str, target: &str) -> usize {
+    match method {
+        "GET" if target.contains("list-type=") => 2,
+        "GET" | "HEAD" => 1,
+        "DELETE" => 3,
+        "POST" if target.ends_with("?delete") || target.ends_with("?delete=") => 3,
+        _ => 0,
+    }
+}
+
+/// A real S3 server (`tests/servers/s3`), which keeps a log.
+struct Server {
+    script: PathBuf,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Server {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/servers/s3");
+        let port = free_port().port();
+        let status = Command::new(&script).args(["start", &port.to_string()]).arg(folder).status().unwrap();
+        assert!(status.success(), "the S3 server did not start");
+        Server { script, folder: folder.to_owned(), port }
+    }
+
+    fn cloud(&self, bucket: &str) -> String {
+        let url = format!("http://127.0.0.1:{}/{bucket}", self.port);
+        parallel(|| ureq::put(url).send_empty()).unwrap();
+        format!("s3://{bucket}/kurma?endpoint=http%3A%2F%2F127.0.0.1%3A{}&region=us-east-1", self.port)
+    }
+
+    /// What its log says of a bucket. Making the bucket is not the gateway's doing.
+    fn requests(&self, bucket: &str) -> Requests {
+        let log = std::fs::read_to_string(self.folder.join("s3.log")).unwrap();
+        let mut requests = Requests::default();
+        for line in log.lines() {
+            // 127.0.0.1 - - [22/Nov/2026 14:30:04] "PUT /alpha/kurma/name HTTP/1.1" 200 -
+            let Some(request) = line.split('"').nth(1) else { continue };
+            let mut words = request.split(' ');
+            let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            // Requests that were refused are written in colour.
+            let method = method.rsplit(|c: char| !c.is_ascii_uppercase()).next().unwrap_or_default();
+            let is_here = target.strip_prefix(&format!("/{bucket}"));
+            if is_here.is_some_and(|rest| rest.starts_with(['/', '?'])) {
+                requests[class_of(method, target)] += 1;
+            }
+        }
+        requests
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.script).arg("stop").arg(&self.folder).status(); // it may have ended by itself
+    }
+}
+
+/// The line of a cloud.
+fn line<'a>(bill: &'a Value, cloud: &str) -> &'a Value {
+    let lines = bill["clouds"].as_array().unwrap();
+    lines.iter().find(|line| line["cloud"] == cloud).unwrap_or_else(|| panic!("no {cloud} in {bill}"))
+}
+
+fn requests_of(line: &Value) -> Requests {
+    CLASSES.map(|class| line["requests"][class].as_u64().unwrap())
+}
+
+/// The bill equals what the servers saw. It is taken while nothing is going on: between two equal looks at the servers. A request
+/// that nobody waited for any more may not have reached its server.
+fn assert_agrees(gateway: &Gateway, seen: impl Fn() -> BTreeMap<&'static str, Requests>) -> Value {
+    for _ in 0..100 {
+        let before = seen();
+        let bill = gateway.json(&["cost"], &[0]);
+        if seen() != before {
+            continue;
+        }
+        for (cloud, seen) in before {
+            let line = line(&bill, cloud);
+            let (billed, given_up) = (requests_of(line), line["requests"]["given_up"].as_u64().unwrap());
+            let more = |class: usize| billed[class].checked_sub(seen[class]);
+            let more: Option<Vec<u64>> = (0..CLASSES.len()).map(more).collect();
+            let agrees = more.is_some_and(|more| more.iter().sum::<u64>() <= given_up);
+            assert!(agrees, "{cloud}: billed {billed:?}, seen {seen:?}: {line}");
+        }
+        return bill;
+    }
+    panic!("the servers are never quiet");
+}
+
+const PRICE: &str = "{ put = 5e-6, get = 4e-7, list = 5e-6, egress_gb = 0.09, storage_gb_month = 0.023 }";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_bill_is_what_three_buckets_of_a_real_server_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("server"));
+    let buckets = [("a", "alpha"), ("b", "beta"), ("c", "gamma")];
+    let mut settings = Settings { cloud_price: Some(PRICE), ..Settings::in_folder(folder.path()) };
+    for (name, bucket) in buckets {
+        settings = settings.with_cloud(name, server.cloud(bucket));
+    }
+    // Making the buckets was ours.
+    let ours = buckets.map(|(_, bucket)| server.requests(bucket));
+    let seen = || {
+        let mine = |(at, (name, bucket)): (usize, &(&'static str, &str))| {
+            let all = server.requests(bucket);
+            (*name, std::array::from_fn(|class| all[class] - ours[at][class]))
+        };
+        buckets.iter().enumerate().map(mine).collect::<BTreeMap<_, Requests>>()
+    };
+    let data = folder.path().join("data");
+    settings.write(&data);
+    let mut gateway = Gateway::start_on_s3(&data);
+    let mut random = Random::from_environment("bill");
+    let files: Vec<_> = (0..8).map(|n| (format!("file{n}"), random.bytes(1 << (2 * n + 4)))).collect();
+    let client = Client::connect(gateway.nfs, "client").await;
+    for (path, data) in &files {
+        client.write(path, data).await;
+    }
+    gateway.flush();
+    gateway.kurma_ends(&["backup", "now"], &[0]);
+    let after_writing = assert_agrees(&gateway, seen);
+    gateway.drop_cache();
+    for (path, data) in &files {
+        client.expect(path, data).await;
+    }
+    gateway.kurma_ends(&["scrub"], &[0]);
+    for (path, _) in &files[..4] {
+        client.remove(path).await;
+    }
+    gateway.flush();
+    // What a backup refers to stays.
+    gateway.kurma_ends(&["backup", "now"], &[0]);
+    let began = std::time::Instant::now();
+    while requests_of(line(&gateway.json(&["cost"], &[0]), "b"))[3] == 0 {
+        assert!(began.elapsed().as_secs() < 60, "nothing is deleted");
+        gateway.kurma_ends(&["gc"], &[0]);
+    }
+    gateway.kurma_ends(&["cloud", "test", "a"], &[0]);
+    gateway.kurma_ends(&["cost", "--measure"], &[0]);
+    let before_restart = assert_agrees(&gateway, seen);
+    assert_eq!(gateway.stop(), Some(0));
+    gateway.set_credentials();
+    gateway.launch();
+    gateway.drop_cache();
+    let client = Client::connect(gateway.nfs, "client").await;
+    for (path, data) in &files[4..] {
+        client.expect(path, data).await;
+    }
+    let bill = assert_agrees(&gateway, seen);
+
+    // Every class was used, and the counts went on over the restart.
+    for (name, _) in buckets {
+        let [first, then, now] =
+            [&after_writing, &before_restart, &bill].map(|bill| requests_of(line(bill, name)));
+        assert!(first[0] > 0 && then[2] > first[2] && then[3] > first[3], "{first:?} {then:?}");
+        assert!(now.iter().zip(then).all(|(now, then)| *now >= then), "{then:?} {now:?}");
+        let line = line(&bill, name);
+        assert!(line["stored_objects"].as_u64().unwrap() > 0, "{line}");
+        let [put, get, list, _] = requests_of(line).map(|count| count as f64);
+        let down = line["downloaded_bytes"].as_f64().unwrap();
+        let storage = line["gb_months"].as_f64().unwrap() * 0.023;
+        let money = put * 5e-6 + get * 4e-7 + list * 5e-6 + down * 0.09 / 1e9 + storage;
+        let told = line["money"]["total"].as_f64().unwrap();
+        assert!((told - money).abs() < 1e-9, "{money}: {line}");
+    }
+    assert!(bill["money"].as_f64().unwrap() > 0.0 && bill["crashes"] == 0, "{bill}");
+    let text = String::from_utf8(gateway.kurma_ends(&["cost"], &[0]).stdout).unwrap();
+    assert!(text.starts_with("CLOUD") && text.contains("MONEY") && text.contains("since "), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tries_that_failed_are_billed_and_a_crash_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [("a", "one"), ("b", "two"), ("c", "three")]
+        .map(|(name, place)| (name, S3StandIn::start(&folder.path().join(place))));
+    let mut settings = Settings::in_folder(folder.path());
+    for (name, store) in &stores {
+        settings = settings.with_cloud(name, store.url());
+    }
+    let seen = || {
+        let requests = |(name, store): &(&'static str, S3StandIn)| {
+            let mut requests = Requests::default();
+            store.requests().iter().for_each(|(method, target)| requests[class_of(method, target)] += 1);
+            (*name, requests)
+        };
+        stores.iter().map(requests).collect::<BTreeMap<_, Requests>>()
+    };
+    let data = folder.path().join("data");
+    settings.write(&data);
+    let mut gateway = Gateway::start_on_s3(&data);
+    let client = Client::connect(gateway.nfs, "client").await;
+    let content = Random::from_environment("bill").bytes(300_000);
+    client.write("well", &content).await;
+    gateway.flush();
+    let well = requests_of(line(&assert_agrees(&gateway, seen), "b"))[0];
+    stores[1].1.set(Mood::RefusingWrites(503));
+    client.write("in trouble", &content).await;
+    // Degraded: b lacks its fragments.
+    gateway.kurma_ends(&["flush", "--timeout", "10s"], &[0, 3]);
+    stores[1].1.set(Mood::Well);
+    gateway.flush();
+    let bill = assert_agrees(&gateway, seen);
+    let troubled = requests_of(line(&bill, "b"))[0] - well;
+    assert!(troubled > well, "{well} puts when all was well, then {troubled} with those that were repeated");
+    assert!(bill["money"].is_null() && line(&bill, "a")["money"].is_null(), "nothing has a price: {bill}");
+
+    // What was in the file survives a crash, and the crash is told.
+    let written = || std::fs::read_to_string(data.join("costs.json")).unwrap();
+    let saved = |text: &str| -> u64 {
+        let bill: Value = serde_json::from_str(text).unwrap();
+        bill["clouds"]["b"]["counts"]["put"].as_u64().unwrap_or(0)
+    };
+    let began = std::time::Instant::now();
+    while saved(&written()) < well + troubled {
+        assert!(began.elapsed().as_secs() < 60, "{}", written());
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    gateway.kill();
+    gateway.launch();
+    let bill = gateway.json(&["cost"], &[0]);
+    assert_eq!(bill["crashes"], 1, "{bill}");
+    assert!(requests_of(line(&bill, "b"))[0] >= well + troubled, "{bill}");
+    let told = String::from_utf8(gateway.kurma_ends(&["cost"], &[0]).stderr).unwrap();
+    assert!(told.contains("ended without a stop"), "{told}");
+}

@@ -1,0 +1,35 @@
+use std::collections::VecDeque;
+
+use cache::Ticket;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::Rewrite;
+
+/// Blocks of which nothing is dirty, and which are to be stored once more all the same. In memory: who offers them knows how to find them
+/// again.
+#[derive(Default)]
+pub(crate) struct RewriteQueue {
+    waiting: Mutex<VecDeque<(Rewrite, Ticket)>>,
+    offered: Notify,
+}
+
+impl RewriteQueue {
+    /// `ticket` is dropped when the block was stored and committed, or was tried, or need not be.
+    pub fn offer(&self, rewrite: Rewrite, ticket: Ticket) {
+        self.waiting.lock().push_back((rewrite, ticket));
+        self.offered.notify_one();
+    }
+
+    /// Up to `most`, oldest first.
+    pub fn take(&self, most: usize) -> Vec<(Rewrite, Ticket)> {
+        let mut waiting = self.waiting.lock();
+        let most = most.min(waiting.len());
+        waiting.drain(..most).collect()
+    }
+
+    /// Returns when something was offered.
+    pub async fn offered(&self) {
+        self.offered.notified().await;
+    }
+}
