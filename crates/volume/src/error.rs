@@ -93,7 +93,7 @@ pub enum VolumeError {
     },
     /// A file whose fragments anybody can read.
     #[error(
-        "object {object} is protected by integrity alone: clouds can read it without a key, so that destroying its key hides nothing; remove it"
+        "object {object}, or what the clouds still have of it, is protected by integrity alone: clouds can read it without a key, so that destroying its key hides nothing. Remove it; or, if it has moved to another policy, wait until the garbage of the old one is collected"
     )]
     NotSealed {
         /// Which file.
@@ -101,7 +101,7 @@ pub enum VolumeError {
     },
     /// A file that is sealed under the key of its volume.
     #[error(
-        "object {object} is stored by caont-rs, which seals equal blocks under one key of the whole volume: a file alone cannot be shredded. Shred the          volume, or remove the file and trust the clouds to delete it"
+        "object {object}, or what the clouds still have of it, is stored by caont-rs, which seals equal blocks under one key of the whole volume: a file alone cannot be shredded. Shred the volume; or, if it has moved to another policy, wait until the garbage of the old one is collected; or remove the file and trust the clouds to delete it"
     )]
     SharedKey {
         /// Which file.

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use ids::{BlockIndex, ObjectId};
 use meta::Scan;
+use seal::WrappedFileKey;
 use tokio::sync::Notify;
 use upkeep::{Rewrite, Rewrites};
 
@@ -169,6 +170,11 @@ impl Inner {
         loop {
             let mut transaction = self.node.store.begin(meta::Mode::Optimistic).await?;
             let Some(file) = self.file_rows(&mut *transaction, object).await? else { return Ok(true) };
+            if WrappedFileKey::is_of_shredded(&file.key.wrapped) {
+                // Nothing of it can be loaded; it stays where it is until it is closed.
+                pass.found = true;
+                return Ok(true);
+            }
             let (start, end) = self.keys.chunks(object, pass.next..BlockIndex(u64::MAX));
             let scan = Scan { start: &start, end: &end, guard: None, limit: CHUNKS };
             let rows = transaction.scan(scan).await?;

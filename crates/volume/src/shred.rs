@@ -2,6 +2,8 @@
 //!
 //! In the place of a file's key comes what tells the names of its fragments, and no more: they can be deleted, and nobody can open them.
 
+mod policies;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -10,7 +12,7 @@ use environment::failpoint;
 use file_system::{Caller, CommitMode, FileKind, FileSystem, FsError, Mode, Name};
 use ids::ObjectId;
 use meta::{Attachment, Scan};
-use seal::{KeyEpoch, Suite};
+use seal::KeyEpoch;
 
 use crate::VolumeError;
 use crate::keys::{KeyRange, Keys, ObjectRow};
@@ -290,13 +292,10 @@ impl Inner {
             let mut transaction = self.node.store.begin(meta::Mode::Optimistic).await?;
             let Some(row) = transaction.get(&self.keys.inode(object)).await? else { continue };
             let inode = self.inode(object, &row)?;
-            let Special::File { policy, .. } = inode.special else { continue };
-            let policy = self.policy(policy)?;
-            if policy.protection.suite == Suite::IntegrityOnly {
-                return Err(VolumeError::NotSealed { object });
-            }
-            if !shredding.is_volume && policy.placement.scheme().is_convergent() {
-                return Err(VolumeError::SharedKey { object });
+            let Special::File { policy, base, .. } = inode.special else { continue };
+            let others = self.policies_of_blocks(object).await?;
+            for policy in [policy, base].into_iter().chain(others) {
+                self.can_be_shredded(object, policy, shredding.is_volume)?;
             }
             shredding.bytes += inode.attributes.size;
             if let Some(row) = self.key_row(&mut *transaction, object).await? {
@@ -304,7 +303,7 @@ impl Inner {
             }
         }
         shredding.keys.sort_unstable();
-        Ok(())
+        self.garbage_can_be_shredded(shredding).await
     }
 
     /// Destroys the keys of these files, and drops what of them is not in the clouds.

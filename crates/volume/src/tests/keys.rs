@@ -14,7 +14,7 @@ use seal::{
 };
 
 use super::files::{content, file_of, remove, write_at};
-use super::node::{BLOCK, GC_DELAY, Node, Site};
+use super::node::{BLOCK, GC_DELAY, Node, SHIFT, Site, policy};
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
 use crate::row::{GarbageRow, KeyRow, PackNote, ShareRow};
@@ -416,4 +416,81 @@ async fn a_tree_goes_as_a_whole_with_what_is_dirty_and_what_is_open() {
     while node.volume.reap_orphans(99).await.unwrap() > 0 {}
     node.check().await;
     node.check_clouds().await;
+}
+
+/// Moves what is on its way to another policy; whether nothing is left.
+async fn move_on(node: &Node) -> bool {
+    let offered = node.upkeep.migrator.step().await.unwrap();
+    node.write_back().await;
+    offered.is_done
+}
+
+#[tokio::test]
+async fn files_move_between_policies_while_epochs_pass() {
+    for longest_packed in [0, 8192] {
+        let node = node_of("rs:2+1", longest_packed).await;
+        let large = vec![7; 2 * BLOCK as usize + 9];
+        let (first, second) =
+            (file_of(&node, "first", &large).await, file_of(&node, "second", b"small").await);
+        let copy = file_of(&node, "copy", b"").await;
+        node.write_back().await;
+        let at = |file| Position { file, offset: 0, authority: Authority::Checked };
+        let mut tx = begin(&node.fs()).await;
+        tx.clone_range(at(first), at(copy), 0, true).await.unwrap();
+        commit(tx).await;
+        rotate(&node).await;
+
+        node.volumes.set_policy("home", policy("aont-rs:2+1", &[0, 1, 2], SHIFT)).await.unwrap();
+        node.volume.migrate("").await.unwrap();
+        move_on(&node).await;
+        rotate(&node).await;
+        for _ in 0..20 {
+            if move_on(&node).await {
+                break;
+            }
+        }
+        assert_eq!(node.volume.migrating().await.unwrap(), crate::Migrating::default());
+        rekey(&node).await;
+        node.check().await;
+        node.check_clouds().await;
+        while !node.volume.all_garbage(None, 1).await.unwrap().is_empty() {
+            node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
+            let _ = node.upkeep.garbage.once().await.unwrap();
+        }
+        let node = node.restart().await;
+        for (file, data) in [(first, &large[..]), (copy, &large[..]), (second, b"small")] {
+            assert_eq!(from_clouds(&node, file).await, data);
+        }
+        node.check().await;
+        node.check_clouds().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_file_was_stored_as_before_it_moved_decides_whether_it_can_be_shredded() {
+    let node = node_of("caont-rs:2+1", 0).await;
+    file_of(&node, "secret", &vec![1; BLOCK as usize]).await;
+    node.write_back().await;
+    node.volumes.set_policy("home", policy("rs:2+1", &[0, 1, 2], SHIFT)).await.unwrap();
+    node.volume.migrate("").await.unwrap();
+    let refused = |survey| matches!(survey, Err(VolumeError::SharedKey { .. }));
+    assert!(refused(node.volume.survey_shredding(Some("secret")).await), "not found yet");
+    node.volume.find_migrating().await.unwrap();
+    assert!(refused(node.volume.survey_shredding(Some("secret")).await), "found, and not moved");
+    for _ in 0..20 {
+        if move_on(&node).await {
+            break;
+        }
+    }
+    assert_eq!(node.volume.migrating().await.unwrap(), crate::Migrating::default());
+    assert!(
+        refused(node.volume.survey_shredding(Some("secret")).await),
+        "moved, and the clouds have the old one"
+    );
+    while !node.volume.all_garbage(None, 1).await.unwrap().is_empty() {
+        node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
+        let _ = node.upkeep.garbage.once().await.unwrap();
+    }
+    assert_eq!(shred(&node, Some("secret")).await.files.len(), 1);
+    node.check().await;
 }
