@@ -1,3 +1,5 @@
+use crate::Rival;
+
 /// What went wrong with a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -10,6 +12,9 @@ pub enum BackupError {
     /// Bytes that are not what they should be. Another cloud may have them right.
     #[error("damaged: {0}")]
     Damaged(&'static str),
+    /// Somebody else goes on with the same identity. Stop.
+    #[error("{0}")]
+    Rival(#[from] Rival),
     /// Made by a newer version. Use that.
     #[error("format {0} is newer than this version of Kurma")]
     Newer(u8),

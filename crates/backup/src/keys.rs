@@ -5,12 +5,14 @@ use ids::{BlockIndex, GatewayId, ObjectId, ObjectNumber, Timestamp, Version, Vol
 use seal::{BlockIdentity, FileKey, KeyEpoch, NameKey, Padding, SealId, SealOptions, SealedBlock};
 use zeroize::Zeroizing;
 
-use crate::{BackupError, Head, ObjectEntry};
+use crate::{BackupError, Claim, Head, ObjectEntry};
 
 /// Objects up to this length look alike.
 const SMALLEST: usize = 16 << 10;
 /// Stands in the place of a volume for heads.
 const HEADS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:top"));
+/// Stands in the place of a volume for claims.
+const CLAIMS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:own"));
 
 /// Seals, opens, names and proves the parts of one gateway's backups.
 pub struct BackupKeys {
@@ -52,6 +54,10 @@ impl BackupKeys {
         self.identity(HEADS, branch.into(), 0)
     }
 
+    fn of_claim(&self, branch: u32) -> BlockIdentity {
+        self.identity(CLAIMS, branch.into(), 0)
+    }
+
     fn name(&self, identity: &BlockIdentity, start: u64) -> ObjectName {
         let name = seal::fragment_name(&self.names, identity, 0, SealId(start));
         ObjectName::new(&name).expect("names of fragments are object names")
@@ -65,6 +71,11 @@ impl BackupKeys {
     /// What a cloud calls the head of a branch.
     pub fn head_name(&self, branch: u32) -> ObjectName {
         self.name(&self.of_head(branch), 0)
+    }
+
+    /// What a cloud calls the claim of a branch.
+    pub fn claim_name(&self, branch: u32) -> ObjectName {
+        self.name(&self.of_claim(branch), 0)
     }
 
     fn sealed(
@@ -154,5 +165,20 @@ impl BackupKeys {
         let is_it = (head.gateway, head.branch) == (self.gateway, branch)
             && blake3::Hash::from(link) == blake3::Hash::from(head.link());
         if is_it { Ok(head) } else { Err(BackupError::Damaged("the head of something else")) }
+    }
+
+    /// Seals a claim.
+    pub fn seal_claim(&self, claim: &Claim, entropy: &dyn Entropy) -> Bytes {
+        self.sealed(&self.of_claim(claim.branch), &claim.encode(), claim.time, entropy)
+    }
+
+    /// The claim that a cloud has given for a branch.
+    ///
+    /// # Errors
+    /// It is no claim of this gateway and branch.
+    pub fn open_claim(&self, branch: u32, sealed: Bytes) -> Result<Claim, BackupError> {
+        let claim = Claim::decode(&self.opened(&self.of_claim(branch), sealed)?)?;
+        let is_it = (claim.gateway, claim.branch) == (self.gateway, branch);
+        if is_it { Ok(claim) } else { Err(BackupError::Damaged("the claim of something else")) }
     }
 }

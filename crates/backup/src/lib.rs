@@ -8,6 +8,9 @@
 //! A *branch* is what one gateway has written without ever being restored. Whoever goes on after a restore begins a new
 //! branch, whose head says where it comes from; heads of other branches are never overwritten.
 //!
+//! A *claim* is what the latest start of a gateway leaves in each cloud: that it goes on with a branch. By it two gateways with one
+//! identity find out about each other ([`Rival`], decision 33): whoever sees a claim of a later branch, or of a later start of its own, must stop.
+//!
 //! [`Writer`] makes chains. [`Survey`] reads the heads of all clouds and says of each what it is against the newest;
 //! [`Fetch`] brings the objects back, from whichever cloud has them right.
 //!
@@ -15,8 +18,8 @@
 //!
 //! # What a cloud can do
 //!
-//! It sees objects with names of 40 random characters, as fragments have, their padded sizes, and one that is replaced again and
-//! again: the head. It can lose and withhold; it can give back an old head, which shows as soon as another cloud has a newer one. It cannot
+//! It sees objects with names of 40 random characters, as fragments have, their padded sizes, one that is replaced again and
+//! again, the head, and one that is replaced at every start, the claim. It can lose and withhold; it can give back an old head, which shows as soon as another cloud has a newer one. It cannot
 //! change, swap, reorder or mix anything without being found out: objects and heads are sealed and bound to their place,
 //! the checksum of each object covers the one before, and each head covers the head before.
 //!
@@ -37,6 +40,8 @@
 //!
 //! What is unsaved and the configuration hold until the next end says otherwise: each backup tells all that is unsaved.
 //!
+//! **Claim**: format 1 (1), gateway 2, branch 4, id of the branch 16, starts 8, start 8, seconds 8, nanoseconds 4.
+//!
 //! **Head**: format 1 (1), gateway 2, branch 4, id of the branch 16, whether it has a parent 1 (and then branch 4, id 16, backup
 //! 8, link 32), checksum before the first object 32, number of objects 4, for each: start 8, number 4, length 4, checksum 32; number of marks 4, for each:
 //! backup 8, transaction 8, seconds 8, nanoseconds 4, objects 4; number of links 4, for each: backup 8, link 32; link before 32.
@@ -44,6 +49,7 @@
 
 #![deny(missing_docs)]
 
+mod claim;
 mod error;
 mod head;
 mod item;
@@ -56,6 +62,7 @@ mod survey;
 mod tests;
 mod writer;
 
+pub use claim::{Claim, Known, Rival, Who};
 pub use error::BackupError;
 pub use head::{Head, Mark, ObjectEntry, Parent};
 pub use item::{Item, Items, Unsaved};

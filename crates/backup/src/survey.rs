@@ -1,21 +1,22 @@
 //! What the clouds have, which of it is the newest, and how to get it back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cloud::{CloudError, ErrorKind};
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
-use crate::{BackupError, BackupKeys, Head, Mark, Parent, Place};
+use crate::{BackupError, BackupKeys, Claim, Head, Known, Mark, Parent, Place, Rival, State, Who};
 
 /// So many numbers of branches may be missing between others: restored gateways that never made a backup leave none.
-const GAP: u32 = 4;
+pub(crate) const GAP: u32 = 4;
 /// Objects fetched at the same time.
 const PARALLEL: usize = 8;
 
-/// What a cloud gave for the head of one branch.
+/// What a cloud gave for the head of one branch, or its claim.
 enum Given {
     Head(Box<Head>),
+    Claim(Claim),
     Nothing,
     Failed(String),
     Bad(String),
@@ -30,6 +31,7 @@ pub struct Survey {
 struct Seen {
     place: String,
     heads: Vec<Head>,
+    claims: Vec<Claim>,
     failed: Option<String>,
     bad: Vec<String>,
 }
@@ -125,31 +127,38 @@ impl Survey {
         let seen = places.iter().map(|place| Seen {
             place: place.name.clone(),
             heads: Vec::new(),
+            claims: Vec::new(),
             failed: None,
             bad: Vec::new(),
         });
         let mut seen: Vec<Seen> = seen.collect();
         let (mut branch, mut end) = (0, GAP);
         while branch < end {
-            let asked = places.iter().zip(&seen).map(|(place, seen)| async move {
-                match seen.failed {
-                    None => given(keys, place, branch).await,
-                    Some(_) => Given::Nothing,
-                }
+            let window = branch..end;
+            let asked = places.iter().zip(&seen).map(|(place, seen)| {
+                let branches = if seen.failed.is_none() { window.clone() } else { 0..0 };
+                let both = |branch| join(given(keys, place, branch), claimed(keys, place, branch));
+                join_all(branches.map(both))
             });
-            for (given, seen) in join_all(asked).await.into_iter().zip(&mut seen) {
-                match given {
-                    Given::Nothing => continue,
-                    Given::Head(head) => seen.heads.push(*head),
-                    Given::Failed(cause) => {
-                        seen.failed = Some(cause);
-                        continue;
+            let found = join_all(asked).await;
+            branch = end;
+            for (found, seen) in found.into_iter().zip(&mut seen) {
+                for (number, (head, claim)) in window.clone().zip(found) {
+                    for given in [head, claim] {
+                        match given {
+                            Given::Nothing => continue,
+                            Given::Head(head) => seen.heads.push(*head),
+                            Given::Claim(claim) => seen.claims.push(claim),
+                            Given::Failed(cause) => {
+                                seen.failed = Some(cause);
+                                continue;
+                            }
+                            Given::Bad(cause) => seen.bad.push(cause),
+                        }
+                        end = end.max(number + 1 + GAP);
                     }
-                    Given::Bad(cause) => seen.bad.push(cause),
                 }
-                end = branch + 1 + GAP;
             }
-            branch += 1;
         }
         Survey { seen }
     }
@@ -157,6 +166,47 @@ impl Survey {
     /// All heads, of all clouds.
     pub fn heads(&self) -> impl Iterator<Item = &Head> {
         self.seen.iter().flat_map(|seen| &seen.heads)
+    }
+
+    /// All claims, of all clouds.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.seen.iter().flat_map(|seen| &seen.claims)
+    }
+
+    /// The clouds that have answered.
+    pub fn answered(&self) -> impl Iterator<Item = &str> {
+        self.seen.iter().filter(|seen| seen.failed.is_none()).map(|seen| &*seen.place)
+    }
+
+    /// All that there is, by branch.
+    pub fn known(&self) -> Vec<Known> {
+        let mut known: BTreeMap<[u8; 16], Known> = BTreeMap::new();
+        let heads = self.heads().map(|head| Known { id: head.id, backup: head.mark().backup, starts: 0 });
+        let claims = self.claims().map(|claim| Known { id: claim.id, backup: 0, starts: claim.starts });
+        for Known { id, backup, starts } in heads.chain(claims) {
+            let known = known.entry(id).or_insert(Known { id, backup, starts });
+            (known.backup, known.starts) = (known.backup.max(backup), known.starts.max(starts));
+        }
+        known.into_values().collect()
+    }
+
+    /// Whoever else goes on, or has, with the identity of what has kept `state`.
+    pub(crate) fn rival_of(&self, state: Option<&State>) -> Option<Rival> {
+        let seen = |seen: &Seen| {
+            let heads = seen.heads.iter().map(|head| {
+                let Mark { backup, time, .. } = head.mark();
+                (head.branch, time, Known { id: head.id, backup, starts: 0 })
+            });
+            let claims = seen.claims.iter().map(|claim| {
+                (claim.branch, claim.time, Known { id: claim.id, backup: 0, starts: claim.starts })
+            });
+            let mut found = heads.chain(claims);
+            found.find_map(|(branch, time, found)| {
+                let is = rival(branch, &found, state)?;
+                Some(Rival { place: seen.place.clone(), branch, time, is })
+            })
+        };
+        self.seen.iter().find_map(seen)
     }
 
     /// The head with the latest state.
@@ -222,6 +272,31 @@ fn contains(chosen: &Head, head: &Head) -> bool {
         Some((_, link)) => *link == head.link(),
         // Too old to be told, or the number of a backup that not every cloud got.
         None => backup < chosen.mark().backup,
+    }
+}
+
+/// What whoever has left that in a cloud is for one who has kept `state`; `None`: nobody to be afraid of.
+fn rival(branch: u32, found: &Known, state: Option<&State>) -> Option<Who> {
+    let Some(state) = state else { return Some(Who::Unknown) };
+    if !state.is_new && found.id == state.id {
+        return (found.backup >= state.backups || found.starts > state.starts).then_some(Who::Copy);
+    }
+    if !state.is_new && branch >= state.branch {
+        return Some(Who::Successor);
+    }
+    let is_known =
+        |known: &Known| known.id == found.id && found.backup <= known.backup && found.starts <= known.starts;
+    (!state.known.is_empty() && !state.known.iter().any(is_known)).then_some(Who::Original)
+}
+
+async fn claimed(keys: &BackupKeys, place: &Place, branch: u32) -> Given {
+    match place.cloud.get(&keys.claim_name(branch), None).await {
+        Ok(sealed) => match keys.open_claim(branch, sealed) {
+            Ok(claim) => Given::Claim(claim),
+            Err(error) => Given::Bad(format!("the claim of branch {branch}: {error}")),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Given::Nothing,
+        Err(error) => Given::Failed(error.to_string()),
     }
 }
 

@@ -3,6 +3,7 @@
 mod chains;
 mod formats;
 mod lies;
+mod rivals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use ids::GatewayId;
 use parking_lot::Mutex;
 
 use crate::{
-    BackupError, BackupKeys, Fetch, Head, Item, Items, Kind, Mark, Notes, Place, Source, State, Survey,
-    Writer,
+    BackupError, BackupKeys, Fetch, Head, Item, Items, Kind, Mark, Notes, Place, Rival, Source, State,
+    Survey, Writer,
 };
 
 type Rows = BTreeMap<Bytes, Bytes>;
@@ -117,11 +118,21 @@ impl World {
     }
 
     /// A start of the gateway: the first one, or after a crash or a restore.
-    async fn start(&mut self) -> bool {
+    async fn start(&mut self) {
+        self.try_start(false).await.unwrap();
+    }
+
+    async fn try_start(&mut self, take_over: bool) -> Result<(), Rival> {
         let (survey, kept) = (self.survey().await, self.kept.0.lock().clone());
-        let (writer, is_old) = Writer::new(self.keys.clone(), self.environment.clone(), kept, &survey);
-        self.writer = Some(writer);
-        is_old
+        let (keys, environment) = (self.keys.clone(), self.environment.clone());
+        self.writer = Some(Writer::new(keys, environment, kept, &survey, take_over)?);
+        Ok(())
+    }
+
+    /// The clouds in which nobody else is seen.
+    async fn hold(&mut self) -> Result<Vec<String>, BackupError> {
+        let places = self.places();
+        self.writer.as_mut().unwrap().hold(&places, &self.kept).await
     }
 
     async fn back_up(&mut self) -> Result<Mark, BackupError> {

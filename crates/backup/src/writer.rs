@@ -1,36 +1,31 @@
 //! Making chains.
 
+mod catch_up;
+mod collect;
+mod hold;
 mod round;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cloud::{ErrorKind, PutMode};
 use environment::{Environment, failpoint};
-use futures::future::join_all;
-use futures::stream::{StreamExt, iter};
 use ids::Timestamp;
 
 pub use state::{Numbers, Retired, State};
 
-use crate::survey::proved;
-use crate::{BackupError, BackupKeys, Head, Item, Mark, Parent, Place, Survey};
+use crate::{BackupError, BackupKeys, Claim, Head, Item, Mark, Parent, Place, Rival, Survey};
 use round::Round;
 
 /// Numbers of objects that are noted as used at once.
 const RESERVED: u32 = 64;
-/// Numbers of backups that are noted as used at once.
-const BACKUPS: u64 = 1024;
 /// Increments that a base may have.
 const INCREMENTS: usize = 1024;
 /// Increments may be as long as their base, and at least this.
 const LEAST: u64 = 4 << 20;
 /// Links of earlier backups that a head has.
 const LINKS: usize = 256;
-/// Objects that a cloud which was down is given at a time.
-const CAUGHT_UP: usize = 64;
 /// Objects deleted at the same time.
 const PARALLEL: usize = 16;
 
@@ -95,10 +90,16 @@ pub struct Writer {
     head: Option<Head>,
     next_object: u32,
     next_backup: u64,
+    /// The backups of this start have this number or a higher one.
+    first_backup: u64,
+    /// What this start has claimed.
+    claim: Option<Claim>,
+    /// Clouds that are known to have nothing of somebody else that would be overwritten.
+    vetted: BTreeSet<String>,
     stands: BTreeMap<String, Stand>,
     /// All backups are later than this.
     floor: Timestamp,
-    /// No cloud took an increment: the next one cannot go on from it, wherever it may.
+    /// No cloud took an increment, or somebody wants a base: the next one does not go on from what there is.
     stuck: bool,
 }
 
@@ -106,70 +107,63 @@ impl Writer {
     /// Goes on after `state`, which an earlier writer has kept, if there is one. `survey` is what the clouds have now: it
     /// shows which numbers are taken. The first backup is a base.
     ///
-    /// The second value tells whether the clouds have newer backups of this very branch than the state knows of: then the state was
-    /// brought back from an older copy of the disk, and a new branch begins.
+    /// With `take_over` it goes on in a new branch, whoever else does: those find out.
+    ///
+    /// # Errors
+    /// Somebody else goes on with the same identity, or has: the state may be of an older copy of the disk.
     pub fn new(
         keys: Arc<BackupKeys>,
         environment: Environment,
         state: Option<State>,
         survey: &Survey,
-    ) -> (Writer, bool) {
+        take_over: bool,
+    ) -> Result<Writer, Rival> {
+        let rival = survey.rival_of(state.as_ref()).filter(|_| !take_over);
+        if let Some(rival) = rival {
+            return Err(rival);
+        }
         let mut start = [0; 8];
         environment.entropy.fill(&mut start);
         let start = u64::from_be_bytes(start);
-        let newest = |state: &State| {
-            let own = survey.heads().filter(|head| head.id == state.id);
-            own.map(|head| head.mark().backup).max().unwrap_or(0)
-        };
-        let is_old = state.as_ref().is_some_and(|state| !state.is_new && newest(state) >= state.backups);
-        let next_branch = survey.heads().map(|head| head.branch + 1).max().unwrap_or(0);
-        let state = match state {
-            Some(state) if !is_old && !state.is_new => {
+        let mut state = match state {
+            Some(state) if !take_over && !state.is_new => {
                 let earlier = state.numbers.into_iter().filter(|numbers| !numbers.is_empty()).collect();
                 State { numbers: earlier, ..state }
             }
-            other => {
-                let parent = other.and_then(|state| match state.is_new {
-                    true => state.parent,
-                    // Which of them the copy goes on from, nobody knows; what is newer than its numbers it does not have.
-                    false => Some(Parent {
-                        branch: state.branch,
-                        id: state.id,
-                        backup: state.backups.saturating_sub(1),
-                        link: [0; 32],
-                    }),
-                });
-                let mut id = [0; 16];
-                environment.entropy.fill(&mut id);
-                let backups = parent.map_or(1, |parent| parent.backup + 1);
-                State { branch: next_branch, id, parent, backups, ..State::default() }
-            }
+            other => State {
+                known: other
+                    .as_ref()
+                    .filter(|_| !take_over)
+                    .map_or_else(Vec::new, |state| state.known.clone()),
+                ..new_branch(other, survey, &environment)
+            },
         };
-        let mut state = State { is_new: false, ..state };
         let next_backup = state.backups;
         state.numbers.push(Numbers { start, from: 0, to: 0 });
-        let writer = Writer {
+        Ok(Writer {
             keys,
             environment,
             state,
             head: None,
             next_object: 0,
             next_backup,
+            first_backup: next_backup,
+            claim: None,
+            vetted: survey.answered().map(str::to_owned).collect(),
             stands: BTreeMap::new(),
             floor: survey.newest().map_or(Timestamp::default(), |head| head.mark().time),
             stuck: false,
-        };
-        (writer, is_old)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn skip_numbers(&mut self) {
-        self.next_backup = self.state.backups;
+        })
     }
 
     /// What is kept.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The next backup is a base, whatever has changed.
+    pub fn begin_anew(&mut self) {
+        self.stuck = true;
     }
 
     /// Whether the next backup has to be a base.
@@ -213,7 +207,7 @@ impl Writer {
     }
 
     /// Stores a backup in the clouds `places`, those of `all` that answer. Returns when every one of them has it or has failed; an
-    /// error when none has it.
+    /// error when none has it. Whoever else goes on is looked for in clouds that nothing is known of, and [`Writer::hold`] is to be called afterwards.
     pub async fn back_up(
         &mut self,
         kind: Kind,
@@ -222,6 +216,9 @@ impl Writer {
         transaction: u64,
     ) -> Result<(), BackupError> {
         self.know(all);
+        if places.iter().any(|place| !self.vetted.contains(&place.name)) {
+            self.hold(places, notes).await?;
+        }
         let from = self.next_object;
         let mut round = Round::begin(self, kind, places);
         let stored = self.store(&mut round, source, notes, transaction).await;
@@ -240,12 +237,11 @@ impl Writer {
         notes: &dyn Notes,
         transaction: u64,
     ) -> Result<(), BackupError> {
-        if self.next_backup >= self.state.backups {
-            self.state.backups = self.next_backup + BACKUPS;
-            self.save(notes).await?;
-        }
         let backup = self.next_backup;
         self.next_backup += 1;
+        // One by one: so an older copy of the disk cannot be taken for the newest.
+        self.state.backups = self.next_backup;
+        self.save(notes).await?;
         while let Some(item) = source.next().await.map_err(BackupError::Source)? {
             if round.is_full(&item) {
                 self.put_object(round, notes).await?;
@@ -327,162 +323,27 @@ impl Writer {
             self.state.retired.push(Retired { numbers, places: all.to_vec() });
         }
     }
+}
 
-    /// Gives clouds that lack something of the chain a part of it, from those that have it. Returns whether there is more to do
-    /// that can be done.
-    pub async fn catch_up(&mut self, places: &[Place]) -> bool {
-        let Some(head) = self.head.clone() else { return false };
-        let current = |stand: &Stand| stand.backup == Some(head.mark().backup);
-        let whole: Vec<Place> = places
-            .iter()
-            .filter(|place| self.stands.get(&place.name).is_some_and(current))
-            .cloned()
-            .collect();
-        let mut more = false;
-        for place in places {
-            let Some(mut stand) = self.stands.get(&place.name).copied() else { continue };
-            if current(&stand) || whole.is_empty() {
-                continue;
-            }
-            let done = self.bring(&head, place, &mut stand, &whole).await;
-            if let Err(cause) = &done {
-                tracing::debug!(cloud = place.name, %cause, "does not take the backup yet");
-            }
-            more |= done.is_ok() && !current(&stand);
-            self.stands.insert(place.name.clone(), stand);
-        }
-        more
-    }
-
-    async fn bring(
-        &self,
-        head: &Head,
-        place: &Place,
-        stand: &mut Stand,
-        whole: &[Place],
-    ) -> Result<(), BackupError> {
-        let refused = |cause: cloud::CloudError| BackupError::NoCloud(cause.to_string());
-        for at in (stand.objects..head.objects.len()).take(CAUGHT_UP) {
-            let found = proved(&self.keys, head, at, whole).await;
-            let sealed = found.map_err(|_| BackupError::Damaged("an object of the present chain"))?;
-            let entry = &head.objects[at];
-            let name = self.keys.object_name(&head.id, entry.start, entry.number);
-            place.cloud.put(&name, vec![sealed], PutMode::Overwrite).await.map_err(refused)?;
-            stand.objects = at + 1;
-        }
-        if stand.objects == head.objects.len() {
-            let sealed = self.keys.seal_head(head, &*self.environment.entropy);
-            let name = self.keys.head_name(head.branch);
-            place.cloud.put(&name, vec![sealed], PutMode::Overwrite).await.map_err(refused)?;
-            stand.backup = Some(head.mark().backup);
-        }
-        Ok(())
-    }
-
-    /// Asks clouds for every object of the chain that they should have; what one lacks, or has of another length, is brought by the next
-    /// [`Writer::catch_up`]. Returns how many clouds lack something.
-    pub async fn verify(&mut self, places: &[Place]) -> usize {
-        let Some(head) = &self.head else { return 0 };
-        let mut lacking = 0;
-        for place in places {
-            let Some(stand) = self.stands.get_mut(&place.name) else { continue };
-            let asked = head.objects.iter().take(stand.objects).map(|entry| {
-                let name = self.keys.object_name(&head.id, entry.start, entry.number);
-                async move { place.cloud.head(&name).await.map(|length| length == u64::from(entry.length)) }
-            });
-            let mut asked = iter(asked.collect::<Vec<_>>()).buffered(PARALLEL).enumerate();
-            let mut missing = None;
-            while let Some((at, answer)) = asked.next().await {
-                match answer {
-                    Ok(true) => {}
-                    Ok(false) => missing = missing.or(Some(at)),
-                    Err(error) if error.kind() == ErrorKind::NotFound => missing = missing.or(Some(at)),
-                    Err(_) => break, // nothing is known of it at present
-                }
-            }
-            let top = place.cloud.head(&self.keys.head_name(head.branch)).await;
-            let no_head = top.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-            if missing.is_some() || (no_head && stand.backup.is_some()) {
-                *stand = Stand { objects: missing.unwrap_or(stand.objects), backup: None };
-                lacking += 1;
-            }
-        }
-        lacking
-    }
-
-    /// To be called when the newest backup is safe: what no head names any more is deleted, from the clouds that have that
-    /// backup; from the others later.
-    pub async fn collect(
-        &mut self,
-        (places, all): (&[Place], &[String]),
-        notes: &dyn Notes,
-    ) -> Result<(), BackupError> {
-        let Some(head) = &self.head else { return Ok(()) };
-        let (start, first) = (self.state.start(), head.objects.first().map_or(0, |object| object.number));
-        let backup = head.mark().backup;
-        let mut gone = Vec::new();
-        for numbers in &mut self.state.numbers {
-            let to = if numbers.start == start { first } else { numbers.to };
-            if numbers.from < to {
-                gone.push(Numbers { to, ..*numbers });
-                numbers.from = to;
-            }
-        }
-        self.state.numbers.retain(|numbers| numbers.start == start || !numbers.is_empty());
-        if gone.is_empty() && self.state.retired.is_empty() {
-            return Ok(());
-        }
-        gone.into_iter().for_each(|numbers| self.retire(numbers, all));
-        // Numbers that are retired one by one lie inside of others that are retired later: deleting twice is harmless.
-        self.save(notes).await?;
-        let mut retired = std::mem::take(&mut self.state.retired);
-        for place in places {
-            if self.stands.get(&place.name).is_none_or(|stand| stand.backup != Some(backup)) {
-                continue;
-            }
-            for retired in retired.iter_mut().filter(|retired| retired.places.contains(&place.name)) {
-                let Numbers { start, from, to } = retired.numbers;
-                let names = (from..to).map(|number| self.keys.object_name(&self.state.id, start, number));
-                let deletions = names.map(|name| async move { place.cloud.delete(&name).await.is_ok() });
-                let deletions = iter(deletions.collect::<Vec<_>>()).buffer_unordered(PARALLEL);
-                if deletions.fold(true, |all, done| async move { all && done }).await {
-                    retired.places.retain(|name| *name != place.name);
-                }
-            }
-        }
-        retired.retain(|retired| !retired.places.is_empty());
-        self.state.retired = retired;
-        self.save(notes).await
-    }
-
-    /// Takes all that it has made out of a cloud that is not to have backups any more; true when nothing is left there. Nothing
-    /// of it may be needed.
-    pub async fn leave(&mut self, place: &Place) -> bool {
-        let mut names = vec![self.keys.head_name(self.state.branch)];
-        let retired = self.state.retired.iter().map(|retired| retired.numbers);
-        for Numbers { start, from, to } in self.state.numbers.iter().copied().chain(retired) {
-            names.extend((from..to).map(|number| self.keys.object_name(&self.state.id, start, number)));
-        }
-        self.stands.remove(&place.name);
-        // The head first: without its objects it would be a lie.
-        for part in names.chunks(PARALLEL) {
-            let deleted = join_all(part.iter().map(|name| place.cloud.delete(name))).await;
-            if deleted.iter().any(Result::is_err) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Names of all objects that it has made and not deleted, and of its head.
-    pub fn names(&self) -> Vec<cloud::ObjectName> {
-        let mut names = vec![self.keys.head_name(self.state.branch)];
-        let retired = self.state.retired.iter().map(|retired| retired.numbers);
-        for Numbers { start, from, to } in self.state.numbers.iter().copied().chain(retired) {
-            names.extend((from..to).map(|number| self.keys.object_name(&self.state.id, start, number)));
-        }
-        names
-    }
+/// The state of a branch that begins after what `state` is of.
+fn new_branch(state: Option<State>, survey: &Survey, environment: &Environment) -> State {
+    let parent = state.and_then(|state| match state.is_new {
+        true => state.parent,
+        // Which of them a copy goes on from, nobody knows; what is newer than its numbers it does not have.
+        false => Some(Parent {
+            branch: state.branch,
+            id: state.id,
+            backup: state.backups.saturating_sub(1),
+            link: [0; 32],
+        }),
+    });
+    let heads = survey.heads().map(|head| head.branch);
+    let branches =
+        heads.chain(survey.claims().map(|claim| claim.branch)).chain(parent.map(|parent| parent.branch));
+    let branch = branches.map(|branch| branch + 1).max().unwrap_or(0);
+    let mut id = [0; 16];
+    environment.entropy.fill(&mut id);
+    State { branch, id, parent, backups: parent.map_or(1, |parent| parent.backup + 1), ..State::default() }
 }
 
 /// The next instant.

@@ -6,11 +6,11 @@
 
 mod cold_read;
 mod emulator;
+mod gateway;
 mod latency;
 mod load;
 mod outage;
 mod page;
-mod run_gateway;
 mod write_back;
 
 use anyhow::Result;

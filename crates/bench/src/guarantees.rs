@@ -20,6 +20,9 @@ pub struct Guarantees {
     /// Number of clients
     #[arg(long, default_value_t = 4)]
     clients: usize,
+    /// Only the default and the promises whose description contains this
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
 /// One volume.
@@ -51,7 +54,7 @@ const ALL: [Promises; 12] = [
         "policy = \"replicas:1\"\nintegrity_only = true\ntier = \"memory\"",
     ),
     Promises {
-        what: "the default, and a scrub is running",
+        what: "the default, and scrubs without a rate run one after another",
         volume: "policy = \"rs:2+1\"",
         is_scrubbed: true,
     },
@@ -89,15 +92,17 @@ impl Measure {
 pub async fn run(arguments: Guarantees) -> Result<()> {
     let setting = &arguments.setting;
     let folder = setting.folder()?;
-    std::fs::write(folder.path().join("kurma.toml"), configuration(folder.path())?)?;
-    let mut server = Kurma::new(&setting.kurma)?;
-    server.start(folder.path()).context("starting the gateway")?;
+    let configuration = configuration(folder.path())?;
+    let started = Kurma::configured(&setting.kurma, folder.path(), &configuration);
+    let mut server = started.context("starting the gateway")?;
     let mut runs: Vec<[Vec<Run>; 3]> = ALL.iter().map(|_| [Vec::new(), Vec::new(), Vec::new()]).collect();
+    let chosen: Vec<usize> =
+        (0..ALL.len()).filter(|&at| at == 0 || ALL[at].what.contains(&arguments.only)).collect();
     for repetition in 0..setting.repeat {
         for measure in Measure::ALL {
-            for turn in 0..ALL.len() {
+            for turn in 0..chosen.len() {
                 // None is always the first.
-                let at = (repetition + turn) % ALL.len();
+                let at = chosen[(repetition + turn) % chosen.len()];
                 let run = once(&mut server, at, measure, &arguments).await;
                 let run = run.with_context(|| ALL[at].what)?;
                 eprintln!("{}: {:.0} {}/s", ALL[at].what, run.rate, measure.workload().unit());
@@ -113,7 +118,9 @@ pub async fn run(arguments: Guarantees) -> Result<()> {
 }
 
 fn configuration(folder: &std::path::Path) -> Result<String> {
-    let mut text = String::from("[gateway]\nid = 1\n");
+    // What a measure has removed goes before the next one, and not while it runs.
+    let mut text =
+        String::from("[gateway]\nid = 1\n[backup]\ninterval = \"0s\"\n[upkeep]\ngc_delay = \"0s\"\n");
     for name in CLOUDS {
         let cloud = folder.join("clouds").join(name);
         std::fs::create_dir_all(&cloud)?;
@@ -165,6 +172,7 @@ async fn once(server: &mut Kurma, at: usize, measure: Measure, arguments: &Guara
         run
     });
     workload::clean(workload, &clients).await?;
+    server.command(&["gc"])?;
     run
 }
 
@@ -179,7 +187,7 @@ fn report(arguments: &Guarantees, runs: &[[Vec<Run>; 3]]) -> Result<String> {
         machine()
     );
     let of = |runs: &[Run], what: fn(&Run) -> f64| runs.iter().map(what).collect::<Vec<f64>>();
-    for (promises, measures) in ALL.iter().zip(runs) {
+    for (promises, measures) in ALL.iter().zip(runs).filter(|(_, measures)| !measures[0].is_empty()) {
         write!(text, "| {} |", promises.what)?;
         for (measured, default) in measures.iter().zip(&runs[0]) {
             let pairs = measured.iter().zip(default).map(|(own, default)| own.rate / default.rate);

@@ -232,6 +232,18 @@ where
 /// The size of the file that random access goes to, in MiB.
 const RANDOM_FILE: u64 = 16;
 
+/// Bytes that do not compress and differ by `seed`.
+pub fn content(seed: u64, length: usize) -> Bytes {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64 ^ seed.wrapping_mul(0x2545_F491_4F6C_DD1D);
+    let words = (0..length.div_ceil(8)).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.take(length).collect::<Vec<u8>>().into()
+}
+
 impl Client {
     async fn call(&self, operations: &[NfsArgOp]) -> Result<Vec<NfsResOp>> {
         self.compounds.fetch_add(1, Ordering::Relaxed);
@@ -249,15 +261,7 @@ impl Client {
     }
 
     fn content(&self, length: usize) -> Bytes {
-        // Does not compress and differs by client; its content costs the load generator nothing.
-        let mut state = 0x9E37_79B9_7F4A_7C15u64 ^ self.number as u64;
-        let words = (0..length.div_ceil(8)).flat_map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        });
-        words.take(length).collect::<Vec<u8>>().into()
+        content(self.number as u64, length)
     }
 
     /// `mib` MiB in requests of 1 MiB, several on the way, then COMMIT.

@@ -90,9 +90,22 @@ pub struct Repaired {
 #[derive(Clone, Debug)]
 pub enum FragmentState {
     /// As it was stored.
-    Good,
+    Good {
+        /// Its length.
+        bytes: u64,
+    },
     /// Anything else.
     Faulty(FragmentFault),
+}
+
+impl FragmentState {
+    /// What was fetched of it, if it is good.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            FragmentState::Good { bytes } => *bytes,
+            FragmentState::Faulty(_) => 0,
+        }
+    }
 }
 
 impl BlockStore {

@@ -73,6 +73,11 @@ impl Placement {
         self.block_shift
     }
 
+    /// Whether blocks of both can lie in one pack: they are split alike, over the same clouds.
+    pub fn shares_packs(&self, other: &Placement) -> bool {
+        (self.scheme, &self.clouds) == (other.scheme, &other.clouds)
+    }
+
     /// The numbers of all fragments.
     pub(crate) fn fragments(&self) -> impl DoubleEndedIterator<Item = u8> + Clone + use<> {
         0..self.scheme.total() as u8

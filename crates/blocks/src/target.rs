@@ -4,6 +4,7 @@ use bytes::Bytes;
 use cloud::{CloudError, Connection, ErrorKind, ObjectName, PutMode};
 use disperse::{BadFragment, Fragment, SplitKeys, VerifiedFragment};
 use environment::Entropy;
+use environment::mutant::{Mutant, is_broken};
 use seal::{BlockIdentity, ContentKey, FileKey, FragmentKey, NameKey, fragment_name};
 
 use crate::{FragmentFault, Placement, SealId};
@@ -29,8 +30,10 @@ impl Target<'_> {
         placement: &'a Placement,
     ) -> Target<'a> {
         let mut context = [0; Target::CONTEXT];
-        context[..BlockIdentity::LEN].copy_from_slice(&identity.to_bytes());
-        context[BlockIdentity::LEN..].copy_from_slice(&seal.0.to_be_bytes());
+        context[..BlockIdentity::LEN].copy_from_slice(&identity.proved());
+        if !is_broken(Mutant::VersionUnchecked) {
+            context[BlockIdentity::LEN..].copy_from_slice(&seal.0.to_be_bytes());
+        }
         let (names, fragment_key) = (key.name_key(), key.fragment_key());
         let convergence_key = key.convergence_key();
         Target { identity, seal, placement, names, fragment_key, convergence_key, context }

@@ -21,7 +21,8 @@ use crate::stats::{Stats, Waiting};
 use crate::unread::Unread;
 use crate::{
     Admission, BlockLoader, BlockSnapshot, CacheConfig, CacheError, DataOp, DirtyBlock, FileKey, Flush,
-    PayloadStore, ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored, Ticket, Usage,
+    HeldBack, Hold, PayloadStore, ReadPlan, ReadRequest, Scope, Sealing, Selection, StagedBlock, Stored,
+    Ticket, Usage,
 };
 
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -251,6 +252,32 @@ impl Cache {
     /// oldest first. In a hurry nothing need rest.
     pub fn claim_dirty(&self, volume: VolumeId, selection: &Selection) -> Vec<DirtyBlock> {
         self.inner.dirty.claim(volume, selection)
+    }
+
+    /// Keeps the dirty data of a file from write-back, also what becomes dirty later. Nothing happens to one without dirty data.
+    pub fn hold_back(&self, file: FileKey, hold: Hold) {
+        self.inner.dirty.hold_back(file, hold);
+    }
+
+    /// Ends a hold: what records up to `up_to` brought has leave to be written back, which [`BlockSnapshot::may_pass`] tells. Forgotten
+    /// with the last dirty byte of the file.
+    pub fn let_through(&self, file: FileKey, up_to: Lsn) {
+        self.inner.dirty.let_through(file, up_to);
+    }
+
+    /// The last record of which everything can be read. Who reads a file after asking sees what this record and those before have made of it.
+    pub fn applied_up_to(&self) -> Lsn {
+        self.inner.dirty.applied_up_to()
+    }
+
+    /// Whether somebody waits for dirty data of the file to be stored.
+    pub fn is_waited_for(&self, file: FileKey) -> bool {
+        self.inner.dirty.is_waited_for(file)
+    }
+
+    /// What is kept from write-back of a volume. Looks at every file with dirty data.
+    pub fn held_back(&self, volume: VolumeId) -> HeldBack {
+        self.inner.dirty.held_back(volume)
     }
 
     /// Fixes what is stored of a claimed block; `None` when nothing of it is dirty any more, or a transaction is

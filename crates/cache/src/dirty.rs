@@ -17,7 +17,7 @@ use crate::overlay::{Overlay, Piece};
 use crate::payload::{Ledger, Payload};
 use crate::queue::{DirtyBlock, Lane, Queue, Selection, Ticket};
 use crate::shares::Shares;
-use crate::{DataOp, FileKey, MAX_ZERO};
+use crate::{DataOp, FileKey, Hold, MAX_ZERO};
 
 const SHARDS: usize = 64;
 /// Bytes of memory that one extent takes, with its payload's books and its share of the maps.
@@ -195,6 +195,38 @@ impl Dirty {
         }
     }
 
+    /// Looks at the books of a file, if it has any.
+    pub(crate) fn look_at<T>(&self, file: FileKey, look: impl FnOnce(&DirtyFile) -> T) -> Option<T> {
+        self.shards[file.shard(SHARDS)].read().get(&file).map(look)
+    }
+
+    /// Looks at the books of all files.
+    pub(crate) fn for_each_file(&self, mut look: impl FnMut(FileKey, &DirtyFile)) {
+        for shard in &self.shards {
+            shard.read().iter().for_each(|(file, dirty)| look(*file, dirty));
+        }
+    }
+
+    /// For `hold_back` and `let_through`.
+    pub(crate) fn change_hold(&self, file: FileKey, hold: Option<Hold>, passes_up_to: Lsn) {
+        let is_so = |dirty: &DirtyFile| dirty.hold == hold && dirty.passes_up_to >= passes_up_to;
+        if self.look_at(file, is_so) == Some(true) {
+            return;
+        }
+        self.change(file, None, |dirty| {
+            dirty.hold = hold;
+            dirty.passes_up_to = dirty.passes_up_to.max(passes_up_to);
+            Some(BlockIndex(0)..BlockIndex(u64::MAX))
+        });
+        // Those who wait for a flush need not wait for what is kept.
+        self.tick();
+    }
+
+    /// The last record of which everything is in the books.
+    pub fn applied_up_to(&self) -> Lsn {
+        Lsn(self.whole.load(Ordering::Acquire))
+    }
+
     /// Tells the queue about changed blocks and forgets those that have become clean.
     fn requeue(&self, file: FileKey, dirty: &mut DirtyFile, blocks: Range<BlockIndex>) {
         let places: SmallVec<[_; 4]> = dirty
@@ -334,7 +366,7 @@ impl Dirty {
 
     /// Makes all dirty blocks of a volume urgent.
     pub fn hurry_volume(&self, volume: VolumeId, up_to: Lsn) {
-        for lane in [Lane::Full, Lane::Resting, Lane::Claimed] {
+        for lane in [Lane::Full, Lane::Resting, Lane::Claimed, Lane::Waiting] {
             let mut after = None;
             loop {
                 let entries = self.queue.entries(volume, lane, after, 1024);
@@ -357,7 +389,8 @@ impl Dirty {
 
     pub fn oldest_of_file(&self, file: FileKey) -> Option<Lsn> {
         let shard = self.shards[file.shard(SHARDS)].read();
-        let blocks = shard.get(&file)?.blocks.values();
+        let dirty = shard.get(&file).filter(|dirty| dirty.hold != Some(Hold::Kept))?;
+        let blocks = dirty.blocks.values();
         blocks.filter(|state| state.bytes > 0).map(|state| state.oldest).min()
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ids::{BlockIndex, BlockShift};
 use journal::Lsn;
 
+use crate::Hold;
 use crate::extent_map::ExtentMap;
 use crate::overlay::{Overlay, Piece};
 use crate::payload::Payload;
@@ -24,6 +25,10 @@ pub(crate) struct DirtyFile {
     pub cut: Lsn,
     /// Blocks being written back; the books stay while there are any, so that `cut` is not lost.
     pub claims: u32,
+    /// Whether all of it is kept from write-back.
+    pub hold: Option<Hold>,
+    /// What records up to this one brought was let through.
+    pub passes_up_to: Lsn,
 }
 
 /// A block with dirty bytes, or one that is claimed.
@@ -52,6 +57,8 @@ impl DirtyFile {
             payload_bytes: 0,
             cut: Lsn::ZERO,
             claims: 0,
+            hold: None,
+            passes_up_to: Lsn::ZERO,
         }
     }
 
@@ -175,9 +182,10 @@ impl DirtyFile {
 
     /// Where in the queue a block of this file belongs; nowhere without dirty bytes.
     pub fn place(&self, state: &BlockState) -> Option<Place> {
-        let lane = match state {
-            BlockState { bytes: 0, .. } => return None,
-            BlockState { claimed: true, .. } => Lane::Claimed,
+        let lane = match (state, self.hold) {
+            (BlockState { bytes: 0, .. }, _) => return None,
+            (BlockState { claimed: true, .. }, _) => Lane::Claimed,
+            (_, Some(hold)) => hold.lane(),
             _ if state.urgent >= state.oldest => Lane::Urgent,
             _ if state.bytes == self.shift.bytes() => Lane::Full,
             _ => Lane::Resting,

@@ -32,6 +32,9 @@
 //! [`Cache::stage`] keeps it at hand as a clean block; the transaction that commits the new versions attaches
 //! [`DataOp::Cleaned`] for each; when it is durable, [`StagedBlock::keep`] lets the disk tier have them.
 //!
+//! A file can be [held back](Cache::hold_back) as a whole, before a claim: its blocks leave the queue, and the others go on. That lasts until
+//! it is [let through](Cache::let_through) up to some record, or nothing of it is dirty any more; it is in memory only.
+//!
 //! # Formats
 //!
 //! The journal's attachments: see [`DataOp`]. The disk tier is a directory of files `region-N` (N in 16 hexadecimal
@@ -79,6 +82,7 @@ mod error;
 mod extent_map;
 mod fetch;
 mod flush;
+mod hold;
 mod memory;
 mod overlay;
 mod payload;
@@ -103,6 +107,7 @@ pub use data_op::{DataOp, DataOpError, MAX_ZERO};
 pub use error::{CacheError, LoadError};
 pub use fetch::BlockLoader;
 pub use flush::{Flush, Scope};
+pub use hold::{HeldBack, Hold};
 pub use payload::PayloadStore;
 pub use queue::{DirtyBlock, Selection, Ticket};
 pub use read::{ReadPlan, ReadRequest, Stored};

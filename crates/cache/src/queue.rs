@@ -67,13 +67,20 @@ pub(crate) enum Lane {
     Resting,
     /// Being written back.
     Claimed,
+    /// Of a file that is kept from write-back until it is let through.
+    Waiting,
+    /// Of a file that stays here.
+    Kept,
 }
+
+/// Lanes of a volume.
+const LANES: usize = 6;
 
 type Entry = (Lsn, ObjectId, BlockIndex);
 
 /// The dirty blocks of each volume, oldest first.
 pub(crate) struct Queue {
-    volumes: Mutex<HashMap<VolumeId, [BTreeSet<Entry>; 4]>>,
+    volumes: Mutex<HashMap<VolumeId, [BTreeSet<Entry>; LANES]>>,
     /// Ticks when an urgent or full block appears.
     work: watch::Sender<u64>,
 }
@@ -115,10 +122,11 @@ impl Queue {
         self.volumes.lock().keys().copied().collect()
     }
 
-    /// The oldest record with dirty data of a volume.
+    /// The oldest record with dirty data of a volume, but for what stays here.
     pub fn oldest(&self, volume: VolumeId) -> Option<Lsn> {
         let volumes = self.volumes.lock();
-        volumes.get(&volume)?.iter().filter_map(|lane| lane.first()).map(|entry| entry.0).min()
+        let lanes = &volumes.get(&volume)?[..Lane::Kept as usize];
+        lanes.iter().filter_map(|lane| lane.first()).map(|entry| entry.0).min()
     }
 
     /// Up to `most` entries of a lane from `after` on, oldest first.

@@ -44,6 +44,11 @@ impl BlockSnapshot {
         self.up_to
     }
 
+    /// Whether all of it was [let through](crate::Cache::let_through).
+    pub fn may_pass(&self) -> bool {
+        self.up_to <= self.cache.dirty.passes_up_to(self.file)
+    }
+
     /// Whether nothing of the block was dirty: what is stored of it is to be stored once more.
     pub fn is_clean(&self) -> bool {
         self.overlay.pieces().is_empty()

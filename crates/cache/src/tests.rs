@@ -3,6 +3,7 @@
 mod budget;
 mod clean_tier;
 mod disk_tier;
+mod hold;
 mod model;
 mod race;
 mod single_flight;

@@ -7,9 +7,11 @@ mod cloud;
 mod config;
 mod cost;
 mod inspect;
+mod key;
 mod meta;
 mod mount;
 mod restore;
+mod scan;
 mod serve;
 mod storage;
 mod volume;
@@ -50,7 +52,7 @@ enum Command {
     /// Make, list and change volumes
     #[command(subcommand, after_help = "Example: kurma volume create archive --policy replicas:3")]
     Volume(volume::VolumeCommand),
-    /// List, test, add, drain and remove clouds
+    /// List, test, add, replace, rebalance, drain and remove clouds
     #[command(subcommand, after_help = "Example: kurma cloud test a")]
     Cloud(cloud::CloudCommand),
     Cost(cost::Cost),
@@ -62,6 +64,8 @@ enum Command {
     /// Look at the cache, fill it, empty it
     #[command(subcommand, after_help = "Example: kurma cache stats")]
     Cache(cache::CacheCommand),
+    #[command(subcommand, after_help = "Example: kurma scan status")]
+    Scan(scan::ScanCommand),
     /// Verify every fragment in the clouds
     Scrub(storage::Scrub),
     /// Rewrite bad and missing fragments
@@ -79,9 +83,9 @@ enum Command {
     #[command(subcommand, after_help = "Example: kurma backup list")]
     Backup(backup::BackupCommand),
     Restore(restore::Restore),
-    /// The keys
+    /// Show, renew, keep and destroy the keys
     #[command(subcommand, after_help = "Example: kurma key show")]
-    Key(inspect::KeyCommand),
+    Key(key::KeyCommand),
     Mount(mount::Mount),
     Ls(files::Ls),
     Find(files::Find),
@@ -111,6 +115,7 @@ impl Kurma {
             Command::Clients(command) => command.run(&context),
             Command::Flush(command) => command.run(&context),
             Command::Cache(command) => command.run(&context),
+            Command::Scan(command) => command.run(&context),
             Command::Scrub(command) => command.run(&context),
             Command::Repair(command) => command.run(&context),
             Command::Gc(command) => command.run(&context),

@@ -81,7 +81,9 @@ async fn the_bill_is_what_three_buckets_of_a_real_server_were_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = S3Server::start(&folder.path().join("server"));
     let buckets = [("a", "alpha"), ("b", "beta"), ("c", "gamma")];
-    let mut settings = Settings { cloud_price: Some(PRICE), ..Settings::in_folder(folder.path()) };
+    // Each block by itself, so that what was removed is deleted.
+    let mut settings =
+        Settings { cloud_price: Some(PRICE), longest_packed: "0B", ..Settings::in_folder(folder.path()) };
     for (name, bucket) in buckets {
         server.make_bucket(bucket);
         settings = settings.with_cloud(name, server.cloud(bucket));

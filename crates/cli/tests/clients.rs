@@ -195,7 +195,13 @@ async fn a_reload_changes_the_level_of_the_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_metric_is_in_the_table_of_the_documentation() {
     let folder = tempfile::tempdir().unwrap();
-    let gateway = started(folder.path());
+    let data = folder.path().join("data");
+    let settings = Settings::in_folder(folder.path());
+    settings.write(&data);
+    // Nobody answers there; it is about the names.
+    let scan = "[scan]\naddress = \"clamd:tcp:127.0.0.1:1\"\n";
+    std::fs::write(data.join("kurma.toml"), settings.text() + scan).unwrap();
+    let gateway = Gateway::start(&data);
     let client = Client::connect(gateway.nfs, "client").await;
     client.write("file", &Bytes::from_static(b"data")).await;
     client.expect_failure("missing", NfsStatus::NoEnt).await;

@@ -231,6 +231,7 @@ async fn the_files_that_a_compound_reads_are_fetched_side_by_side() {
     let settings = Settings {
         clouds: vec![("a".to_owned(), cloud.url())],
         policy: "replicas:1",
+        longest_packed: "0B",
         ..Settings::in_folder(folder.path())
     };
     let data = folder.path().join("data");

@@ -183,7 +183,9 @@ fn noise() -> Random {
 /// turn; in a large one, samples.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_flipped_bit_anywhere_is_noticed_and_made_good() {
-    let mut world = World::new("flipped bit").await;
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { longest_packed: "0B", ..Settings::in_folder(folder.path()) };
+    let mut world = World::with("flipped bit", folder, &settings).await;
     world.write("measure", 20).await;
     world.gateway.flush();
     let clouds = ["a", "b", "c"];
@@ -400,7 +402,7 @@ async fn a_refusing_cloud_is_tolerated(status: u16) {
     let left = world.gateway.json(&["flush", "--timeout", "8s"], &[3]);
     assert_eq!(left["dirty_bytes"], 0, "{left:#}");
     assert!(left["repairs"].as_u64() > Some(0), "{left:#}");
-    assert_eq!(cloud.objects(), 0);
+    assert!(cloud.objects() <= 1); // the claim of the start, which came before
     world.gateway.drop_cache();
     world.expect_all().await;
     world.gateway.kurma_ends(&["status"], &[3]); // somebody should look after that cloud
@@ -410,7 +412,7 @@ async fn a_refusing_cloud_is_tolerated(status: u16) {
     world.gateway.launch();
     world.client = Client::connect(world.gateway.nfs, "client").await;
     world.expect_whole_again().await;
-    assert!(cloud.objects() > 0);
+    assert!(cloud.objects() > 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -43,7 +43,6 @@ async fn small_files_by_the_thousand_cost_a_few_requests() {
         memory: "256MiB",
         disk: "2GiB",
         in_flight: "64MiB",
-        longest_packed: "256KiB",
         write_back_wait: "5s",
         ..Settings::in_folder(folder.path())
     };
@@ -95,10 +94,7 @@ async fn small_files_by_the_thousand_cost_a_few_requests() {
 async fn what_is_left_of_many_packs_moves_together() {
     let files = 2000;
     let folder = tempfile::tempdir().unwrap();
-    let mut gateway = Gateway::start_with(
-        &folder.path().join("data"),
-        &Settings { longest_packed: "256KiB", ..Settings::in_folder(folder.path()) },
-    );
+    let mut gateway = Gateway::start_with(&folder.path().join("data"), &Settings::in_folder(folder.path()));
     let tree = folder.path().join("tree");
     make_tree(&tree, files);
     let url = format!("nfs://{}/home", gateway.nfs);

@@ -27,7 +27,7 @@ async fn files_survive_the_loss_of_one_of_three_buckets() {
     }
     gateway.flush();
     let stored = server.keys("beta");
-    assert!(stored.len() > 10 && stored.iter().all(|key| key.starts_with("some/prefix/")));
+    assert!(stored.len() > 2 && stored.iter().all(|key| key.starts_with("some/prefix/")));
     for lost in [None, Some("alpha"), Some("beta")] {
         if let Some(bucket) = lost {
             server.keys(bucket).iter().for_each(|key| server.delete(bucket, key));

@@ -165,6 +165,30 @@ pub(crate) async fn content(answer: Response, range: Option<Range<u64>>) -> Resu
     Ok(whole)
 }
 
+/// What asking for an object, or for `range` of it, has brought. `size` is asked for where a server refuses a range beyond the end.
+pub(crate) async fn part(
+    asked: Result<Response, Failure>,
+    range: Option<Range<u64>>,
+    size: impl Future<Output = Result<u64, Failure>>,
+) -> Result<Bytes, Failure> {
+    match (asked, range) {
+        (Ok(answer), range) => content(answer, range).await,
+        (Err(failure), Some(range)) if failure.is(StatusCode::RANGE_NOT_SATISFIABLE) => {
+            match size.await? <= range.start {
+                true => Ok(Bytes::new()),
+                false => Err(failure),
+            }
+        }
+        (Err(failure), _) => Err(failure),
+    }
+}
+
+/// The size of an object, out of the answer to HEAD.
+pub(crate) fn size(answer: &Response) -> Result<u64, Failure> {
+    let size = text(answer.headers(), &CONTENT_LENGTH).and_then(|text| text.parse().ok());
+    size.ok_or_else(|| Failure::Lost("the server tells no size".into()))
+}
+
 /// A header as text.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())

@@ -47,6 +47,7 @@ mod fan_out;
 mod faulty;
 pub mod gcs;
 mod health;
+mod hourly;
 mod http;
 mod limited;
 #[cfg(any(test, feature = "testing"))]

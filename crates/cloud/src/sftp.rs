@@ -3,7 +3,7 @@
 //! Objects lie as in [`dir`](crate::dir), so the same directory can be used through both. A put writes a file in
 //! `.kurma-incoming`, makes it durable (`fsync@openssh.com`, where the server has it) and gives it its name:
 //! `PutMode::Overwrite` by `posix-rename@openssh.com`, `PutMode::Create` by `hardlink@openssh.com`, which are atomic;
-//! on a server without the latter it is refused. What an interruption leaves there is swept.
+//! on a server without the latter it is refused. What an interruption leaves there is swept when a session begins, and hourly.
 //!
 //! The protocol is small and spoken here itself: the libraries for it take packets of any length from a server.
 
@@ -26,6 +26,7 @@ use crate::contract::{clip, length_of};
 use crate::driver::Driver;
 use crate::error::shortened;
 use crate::fan_out::{self, INCOMING};
+use crate::hourly::{HOUR, Hourly};
 use crate::{CloudError, Credentials, ErrorKind, MAX_OBJECT, ObjectName, Operation, PutMode};
 use session::{Broken, Session};
 use wire::{Attributes, CHUNK, Reply, Request, Status};
@@ -36,8 +37,6 @@ const SESSIONS: usize = 4;
 const WINDOW: usize = 64;
 /// The most files that one directory may hold; there are some hundreds of directories.
 const MAX_FILES: usize = 1 << 20;
-/// Age in seconds of what is swept.
-const LEFT_BEHIND: u32 = 3600;
 
 /// Where a directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +59,7 @@ pub(crate) struct Sftp {
     location: Location,
     identity: Option<PathBuf>,
     entropy: Arc<dyn Entropy>,
+    sweeping: Hourly,
     /// The store has been set up, now or before: then it is only looked at.
     known: AtomicBool,
     sessions: [tokio::sync::Mutex<Option<Arc<Session>>>; SESSIONS],
@@ -218,6 +218,7 @@ impl Sftp {
             location: location.clone(),
             identity: credentials.map(|credentials| credentials.path().to_owned()),
             entropy: env.entropy.clone(),
+            sweeping: Hourly::new(env.clock.clone()),
             known: AtomicBool::new(known),
             sessions: Default::default(),
             turn: AtomicUsize::new(0),
@@ -277,12 +278,14 @@ impl Sftp {
 
     /// Removes what interruptions left behind a while ago, by the server's clock.
     async fn sweep(&self, session: &Session, incoming: &str) -> Outcome<()> {
+        self.sweeping.begun();
         let probe = format!("{incoming}/{:016x}", self.entropy.next_u64());
         let mut file = opened(session, Request::Open { path: &probe, flags: wire::WRITE_NEW }).await?;
         file.unfinished = Some(probe);
         let now = attributes(session.ask(Request::Size(&file.handle)).await?)?.modified.unwrap_or(0);
         let is_old = |file: &Attributes| {
-            file.is_file() && file.modified.is_some_and(|then| then.saturating_add(LEFT_BEHIND) < now)
+            let is_old = |then: u32| u64::from(then) + HOUR.as_secs() < u64::from(now);
+            file.is_file() && file.modified.is_some_and(is_old)
         };
         for (left, _) in entries(session, incoming).await?.iter().filter(|(_, file)| is_old(file)) {
             session.tell(Request::Remove(&format!("{incoming}/{left}")));
@@ -403,6 +406,10 @@ impl Driver for Sftp {
         if mode == PutMode::Create && !session.has_link {
             let cause = "the server cannot create objects atomically (hardlink@openssh.com); OpenSSH's can";
             return Err(Failure::Refused(cause.into()));
+        }
+        // Before anything is done that could not be done again, should this take too long.
+        if self.sweeping.begin_when_due() && self.sweep(session, &self.path(INCOMING)).await.is_err() {
+            tracing::debug!(cloud = %self.cloud, "leftovers could not be swept");
         }
         let incoming = self.path(&format!("{INCOMING}/{:016x}", self.entropy.next_u64()));
         let request = Request::Open { path: &incoming, flags: wire::WRITE_NEW };

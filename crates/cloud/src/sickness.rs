@@ -3,7 +3,7 @@ use std::time::Duration;
 /// So many failures in a row make a cloud sick.
 const LIMIT: u32 = 5;
 const FIRST_PROBE: Duration = Duration::from_secs(2);
-const LONGEST_PROBE: Duration = Duration::from_secs(60);
+const LONGEST_PROBE: Duration = Duration::from_secs(10);
 
 /// Circuit breaker of one direction of one cloud: sick after [`LIMIT`] failures in a row, well again after one
 /// success; while sick, one operation is let through as a probe at growing intervals.

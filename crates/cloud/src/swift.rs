@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqwest::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -298,25 +298,17 @@ impl Driver for Swift {
         }
         let object = self.object(name);
         let got = self.send(Method::GET, &object, |request| http::ranged(request, range.as_ref())).await;
-        match (got, &range) {
-            (Ok(answer), _) => http::content(answer, range).await,
-            (Err(failure), Some(range)) if failure.is(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                match self.head(name).await? <= range.start {
-                    true => Ok(Bytes::new()),
-                    false => Err(failure),
-                }
-            }
-            (Err(failure), _) => self.explain(failure).await,
+        match http::part(got, range, self.head(name)).await {
+            Err(failure) => self.explain(failure).await,
+            got => got,
         }
     }
 
     async fn head(&self, name: &ObjectName) -> Result<u64, Failure> {
-        let answer = match self.send(Method::HEAD, &self.object(name), |request| request).await {
-            Ok(answer) => answer,
-            Err(failure) => return self.explain(failure).await,
-        };
-        let size = http::text(answer.headers(), &CONTENT_LENGTH).and_then(|text| text.parse().ok());
-        size.ok_or_else(|| Failure::Lost("the server tells no size".into()))
+        match self.send(Method::HEAD, &self.object(name), |request| request).await {
+            Ok(answer) => http::size(&answer),
+            Err(failure) => self.explain(failure).await,
+        }
     }
 
     async fn delete(&self, name: &ObjectName) -> Result<(), Failure> {

@@ -11,26 +11,25 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use environment::{Entropy, Environment};
 use parking_lot::Mutex;
-use reqwest::header::{CONTENT_LENGTH, DATE, HeaderValue};
+use reqwest::header::{DATE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 
 use crate::contract::length_of;
 use crate::driver::Driver;
 use crate::fan_out::{self, INCOMING};
+use crate::hourly::{HOUR, Hourly};
 use crate::http::{self, Failure};
 use crate::{CloudError, Credentials, ErrorKind, MAX_OBJECT, ObjectName, Operation, PutMode};
 use listing::Entry;
 
 /// The longest listing of one directory that is taken: some hundred thousand files.
 const MAX_LISTING: u64 = 64 << 20;
-/// Age of what is swept.
-const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 /// How long a creator that has gone keeps others waiting.
 const LOCKED_FOR: &str = "Second-60";
 
@@ -56,6 +55,7 @@ pub(crate) struct Webdav {
     /// Without a slash at its end.
     root: String,
     entropy: Arc<dyn Entropy>,
+    sweeping: Hourly,
     /// The store has been set up, now or before: then it is only looked at.
     known: AtomicBool,
     ready: AtomicBool,
@@ -109,6 +109,7 @@ impl Webdav {
             authorization,
             root,
             entropy: env.entropy.clone(),
+            sweeping: Hourly::new(env.clock.clone()),
             known: AtomicBool::new(known),
             ready: AtomicBool::new(false),
             made: Mutex::default(),
@@ -211,10 +212,11 @@ impl Webdav {
     }
 
     async fn sweep(&self) -> Result<(), Failure> {
+        self.sweeping.begun();
         let incoming = self.url(&format!("{INCOMING}/"));
         let (left, now) = self.listing(&incoming, "1").await?;
         let is_old = |then: SystemTime| {
-            now.and_then(|now| now.duration_since(then).ok()).is_some_and(|age| age > LEFT_BEHIND)
+            now.and_then(|now| now.duration_since(then).ok()).is_some_and(|age| age > HOUR)
         };
         for left in left {
             if !left.is_directory && left.modified.is_some_and(is_old) {
@@ -316,6 +318,10 @@ impl Driver for Webdav {
             return Err(Failure::Refused(cause));
         }
         self.prepare().await?;
+        // Before anything is done that could not be done again, should this take too long.
+        if self.sweeping.begin_when_due() && self.sweep().await.is_err() {
+            tracing::debug!(cloud = %self.cloud, "leftovers could not be swept");
+        }
         let incoming = self.url(&format!("{INCOMING}/{:016x}", self.entropy.next_u64()));
         let put = http::tell(http::upload(self.request(Method::PUT, &incoming), parts)).await;
         let named = match put {
@@ -341,26 +347,18 @@ impl Driver for Webdav {
             return self.head(name).await.map(|_| Bytes::new());
         }
         let request = http::ranged(self.request(Method::GET, &self.url_of(name)), range.as_ref());
-        match (http::send(request).await, range) {
-            (Ok(answer), range) => http::content(answer, range).await,
-            (Err(failure), Some(range)) if failure.is(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                match self.head(name).await? <= range.start {
-                    true => Ok(Bytes::new()),
-                    false => Err(failure),
-                }
-            }
-            (Err(failure), _) => self.explain(failure).await,
+        match http::part(http::send(request).await, range, self.head(name)).await {
+            Err(failure) => self.explain(failure).await,
+            got => got,
         }
     }
 
     async fn head(&self, name: &ObjectName) -> Result<u64, Failure> {
         self.prepare().await?;
-        let answer = match http::send(self.request(Method::HEAD, &self.url_of(name))).await {
-            Ok(answer) => answer,
-            Err(failure) => return self.explain(failure).await,
-        };
-        let size = http::text(answer.headers(), &CONTENT_LENGTH).and_then(|text| text.parse().ok());
-        size.ok_or_else(|| Failure::Lost("the server tells no size".into()))
+        match http::send(self.request(Method::HEAD, &self.url_of(name))).await {
+            Ok(answer) => http::size(&answer),
+            Err(failure) => self.explain(failure).await,
+        }
     }
 
     async fn delete(&self, name: &ObjectName) -> Result<(), Failure> {

@@ -183,6 +183,11 @@ impl VerifiedFragment {
         self.index
     }
 
+    /// The length of the fragment as it is stored, header and body.
+    pub fn stored_len(&self) -> u64 {
+        (HEADER_LEN + self.body.len()) as u64
+    }
+
     /// The length of the block that was split.
     pub fn block_len(&self) -> usize {
         self.block_len

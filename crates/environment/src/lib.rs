@@ -5,7 +5,7 @@
 //! replay any failure. [`Environment`] bundles the three; [`Environment::real`] is the actual machine. Tasks
 //! run on tokio, whose single-threaded runtime with paused time is deterministic by itself.
 //!
-//! [`failpoint!`] marks the places where a test may kill the process.
+//! [`failpoint!`] marks the places where a test may kill the process; [`mutant`] those where a test of the tests breaks a promise.
 
 #![deny(missing_docs)]
 
@@ -14,6 +14,7 @@ mod disk;
 mod disk_full;
 mod entropy;
 pub mod failpoint;
+pub mod mutant;
 
 use std::sync::Arc;
 

@@ -77,6 +77,7 @@ pub fn newborn(
         changed: now,
         created: now,
         change: next_change(0, now),
+        quarantined: false,
     };
     let acl = match &directory.acl {
         Some(acl) if kind != FileKind::Symlink && wanted.acl.is_none() && !wanted.is_empty() => {
@@ -312,6 +313,7 @@ mod tests {
             changed: zero,
             created: zero,
             change: 1,
+            quarantined: false,
         }
     }
 

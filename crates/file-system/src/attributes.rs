@@ -66,6 +66,8 @@ pub struct Attributes {
     pub created: Timestamp,
     /// Grows with every change of content or attributes (`N22`).
     pub change: u64,
+    /// Whether nobody may read or change the content, because malware was found in it. It can be looked at, renamed and removed.
+    pub quarantined: bool,
 }
 
 /// The [`Attributes::change`] of a directory around an operation; always from the same transaction.

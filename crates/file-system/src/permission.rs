@@ -35,8 +35,11 @@ impl std::ops::BitOr for Access {
 const STICKY: u32 = 0o1000;
 
 /// Which access `caller` has. The superuser gets everything, but may run a regular file only if somebody may. By a
-/// list, write permission takes the rights to change and to extend.
+/// list, write permission takes the rights to change and to extend. Nobody has any to what is quarantined.
 pub fn permitted(attributes: &Attributes, caller: &Caller) -> Access {
+    if attributes.quarantined {
+        return Access(0);
+    }
     let mode = attributes.mode;
     let acl = attributes.acl.as_deref();
     if caller.is_superuser() {
@@ -99,6 +102,10 @@ pub fn may_write(attributes: &Attributes, caller: &Caller, authority: Authority)
 }
 
 fn may_use(attributes: &Attributes, caller: &Caller, authority: Authority, access: Access) -> FsResult<()> {
+    if attributes.quarantined {
+        // Also of those who had it open before.
+        return Err(FsError::AccessDenied);
+    }
     if authority == Authority::Opened || caller.uid == attributes.uid {
         return Ok(());
     }

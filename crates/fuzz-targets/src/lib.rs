@@ -23,12 +23,14 @@
 
 mod backups;
 mod cache_image;
+mod custody;
 mod image_disk;
 mod journal_image;
 mod listing;
 mod machine;
 mod metadata_image;
 mod rpc;
+mod scanner;
 mod sealed;
 mod server;
 mod tape;
@@ -123,6 +125,20 @@ pub const TARGETS: &[Target] = &[
         cases: 10000,
     },
     Target {
+        name: "key_words",
+        run: custody::kept_key,
+        seeds: custody::kept_key_seeds,
+        max_len: 4096,
+        cases: 3000,
+    },
+    Target {
+        name: "statement",
+        run: custody::statement,
+        seeds: custody::statement_seeds,
+        max_len: 1024,
+        cases: 10000,
+    },
+    Target {
         name: "journal",
         run: journal_image::recovery,
         seeds: journal_image::seeds,
@@ -163,6 +179,13 @@ pub const TARGETS: &[Target] = &[
         seeds: listing::seeds,
         max_len: 256,
         cases: 150,
+    },
+    Target {
+        name: "scanner_answers",
+        run: scanner::answers,
+        seeds: scanner::seeds,
+        max_len: 1024,
+        cases: 20000,
     },
     Target { name: "config", run: text::config, seeds: text::config_seeds, max_len: 2048, cases: 2000 },
     Target { name: "text", run: text::values, seeds: text::value_seeds, max_len: 256, cases: 10000 },

@@ -8,6 +8,7 @@ use cloud::{CloudUrl, ObjectName};
 use disperse::Scheme;
 use gateway::Config;
 use gateway::config::{ByteSize, Span};
+use scan::Address;
 use seal::{GatewayPublicKey, KeyFileId};
 
 /// A configuration. A refusal says where and what.
@@ -28,6 +29,7 @@ pub(crate) fn config_seeds() -> Vec<Vec<u8>> {
         "[cache]\nmemory = \"256MiB\"\njournal = \"1GiB\"\ndisk = \"0\"\nwrite_back_wait = \"500ms\"\nreadahead = \"16MiB\"\n",
         "[[cloud]]\nname = \"a\"\nurl = \"dir:a\"\n[[cloud]]\nname = \"b\"\nurl = \"s3://bucket/p?region=x\"\ntimeout = \"5s\"\nconcurrency = 3\n\
          [[volume]]\nname = \"home\"\npolicy = \"replicas:2\"\nclouds = [\"a\", \"b\"]\nblock_size = \"64KiB\"\ntier = \"cloud\"\nintegrity_only = true\n",
+        "[scan]\naddress = \"clamd:tcp:h:3310\"\nfail = \"closed\"\ninfected = \"report\"\nvolumes = [\"home\"]\n",
         "[gatevay]\nid = 1\n",
     ];
     seeds.map(|seed| seed.as_bytes().to_vec()).into()
@@ -41,6 +43,7 @@ pub(crate) fn values(data: &[u8]) {
     reads_back::<Span>(text);
     reads_back::<KeyFileId>(text);
     reads_back::<GatewayPublicKey>(text);
+    reads_back::<Address>(text);
     if let Ok(name) = ObjectName::new(text) {
         assert_eq!(name.as_str(), text);
     }
@@ -76,6 +79,9 @@ pub(crate) fn value_seeds() -> Vec<Vec<u8>> {
         "blocks/ab-c_d/0",
         "dir:///srv/cloud",
         "file:///srv/a%20b",
+        "clamd:unix:/run/clamav/clamd.ctl",
+        "clamd:tcp:[::1]:3310",
+        "icap://scanner/avscan",
         "s3://bucket/prefix/x?endpoint=http://127.0.0.1:9000&region=eu&path_style=true",
     ];
     seeds.map(|seed| seed.as_bytes().to_vec()).into()

@@ -104,7 +104,8 @@ macro_rules! targets {
 targets! {
     xdr nfs_request nfs_reply nfs_callback nfs_attributes backup rpc server_request server_history sealed_block fragments
     pack certificate
-    wrapped_keys key_file journal metadata metadata_replay cache_disk data_op cloud_listing config text
+    wrapped_keys key_file key_words statement journal metadata metadata_replay cache_disk data_op cloud_listing scanner_answers
+    config text
 }
 
 #[test]

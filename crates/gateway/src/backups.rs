@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backup::{BackupKeys, Item, Kind, Mark, Notes, Place, Source, Standing, State, Survey, Unsaved, Writer};
+use backup::{
+    BackupError, BackupKeys, Item, Kind, Mark, Notes, Place, Progress, Source, Standing, State, Survey,
+    Unsaved, Writer,
+};
 use bytes::Bytes;
 use cloud::{Connection, Direction};
 use meta::{Instant, LocalStore, MAX_KEY, Snapshot};
@@ -17,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Config;
 use crate::node::Node;
 use crate::node_rows::{backup_state, is_passing, set_backup_state};
+use crate::rival::Rivals;
 
 /// Rows read at once.
 const ROWS: usize = 1024;
@@ -57,8 +61,6 @@ pub(crate) struct BackupStatus {
     pub bytes: u64,
     /// Why the last try failed.
     pub problem: Option<String>,
-    /// Something that somebody has to look at.
-    pub warning: Option<String>,
     /// Backups made since the start.
     pub made: u64,
     /// Tries that failed.
@@ -70,13 +72,14 @@ pub(crate) struct BackupStatus {
 /// What a node needs for its backups.
 pub(crate) struct Backups {
     keys: Arc<BackupKeys>,
-    making: tokio::sync::Mutex<Making>,
+    pub(crate) making: tokio::sync::Mutex<Making>,
     shown: Mutex<Shown>,
+    pub(crate) rivals: Rivals,
 }
 
 #[derive(Default)]
-struct Making {
-    writer: Option<Writer>,
+pub(crate) struct Making {
+    pub(crate) writer: Option<Writer>,
     /// The configuration that the newest backup has.
     configuration: String,
     /// Clouds that nothing of it is in any more.
@@ -93,7 +96,8 @@ struct Shown {
 impl Backups {
     pub fn new(key: &KeyFile, now: Duration) -> Backups {
         let shown = Mutex::new(Shown { safe: now, ..Shown::default() });
-        Backups { keys: Arc::new(keys(key)), making: tokio::sync::Mutex::default(), shown }
+        let (making, rivals) = (tokio::sync::Mutex::default(), Rivals::default());
+        Backups { keys: Arc::new(keys(key)), making, shown, rivals }
     }
 }
 
@@ -134,7 +138,7 @@ impl Source for Rows {
     }
 }
 
-struct StoredState<'a>(&'a LocalStore);
+pub(crate) struct StoredState<'a>(pub &'a LocalStore);
 
 #[async_trait]
 impl Notes for StoredState<'_> {
@@ -164,6 +168,11 @@ impl Node {
         let backup = &self.config.backup;
         if !backup.is_on() {
             return;
+        }
+        // What the start had no time for.
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = self.hold() => {}
         }
         loop {
             tokio::select! {
@@ -218,10 +227,12 @@ impl Node {
 
     /// One backup. The instant since which all is safe, if it is.
     async fn make_backup(&self, making: &mut Making) -> Result<Option<Duration>, String> {
+        if let Some(problem) = self.backups.rivals.problem() {
+            return Err(problem);
+        }
         let notes = StoredState(&self.store);
         let configured = self.clouds.configured();
-        let wanted: Vec<String> =
-            configured.iter().filter(|cloud| !cloud.drained).map(|cloud| cloud.name.clone()).collect();
+        let wanted = self.backup_clouds();
         let places = self.backup_places(&wanted);
         let copies = self.config.backup.copies.min(wanted.len());
         if making.writer.is_none() {
@@ -236,8 +247,6 @@ impl Node {
             .instant(&mut |_| dirty = self.cache.all_dirty())
             .await
             .map_err(|cause| cause.to_string())?;
-        let is_complete =
-            |writer: &Writer| writer.progress().mark.is_some() && writer.progress().has.len() >= copies;
         let configuration = self.configuration_text()?;
         let changed: Option<Vec<Bytes>> =
             changed.map(|keys| keys.into_iter().filter(|key| !is_left_out(key)).collect());
@@ -261,23 +270,20 @@ impl Node {
                 others: others.into_iter(),
             };
             let stored = writer.back_up(kind, (&places, &wanted), (&mut rows, &notes), transaction).await;
-            stored.map_err(|cause| cause.to_string())?;
+            stored.map_err(|cause| self.told(cause))?;
             making.configuration = configuration;
             self.store.stored();
             let mut shown = self.backups.shown.lock();
             shown.status.made += 1;
             shown.status.unsaved_bytes = bytes;
         }
-        let mut complete = is_complete(writer);
-        if complete {
-            self.store.saved();
-        }
         while writer.catch_up(&places).await {}
-        if !complete && is_complete(writer) {
-            complete = true;
-            self.store.saved();
-        }
+        // Only now: whoever claims the backups after this finds this one, and needs nothing that goes after it.
+        let held = writer.hold(&places, &notes).await.map_err(|cause| self.told(cause))?;
+        let Progress { mark, has, .. } = writer.progress();
+        let complete = mark.is_some() && has.iter().filter(|name| held.contains(name)).count() >= copies;
         if complete {
+            self.store.saved();
             writer.collect((&places, &wanted), &notes).await.map_err(|cause| cause.to_string())?;
             for cloud in configured.iter().filter(|cloud| cloud.drained) {
                 if making.left.contains(&cloud.name) {
@@ -292,6 +298,13 @@ impl Node {
         }
         making.left.retain(|name| !wanted.contains(name));
         Ok(complete.then_some(now))
+    }
+
+    /// The next backup has all rows, so that those before it are not needed any more.
+    pub async fn rebase_backups(&self) {
+        if let Some(writer) = &mut self.backups.making.lock().await.writer {
+            writer.begin_anew();
+        }
     }
 
     /// Looks whether clouds still have what they were given of the newest backup, and gives them again what they lack. How many
@@ -313,23 +326,23 @@ impl Node {
         lacking
     }
 
-    async fn new_writer(&self, places: &[Place]) -> Result<Writer, String> {
+    pub(crate) async fn new_writer(&self, places: &[Place]) -> Result<Writer, String> {
         let row = backup_state(&self.store).await.map_err(|cause| cause.to_string())?;
         let state = row.map(|row| State::decode(&row)).transpose().map_err(|cause| cause.to_string())?;
         let survey = Survey::of(&self.backups.keys, places).await;
-        let (writer, is_old) =
-            Writer::new(self.backups.keys.clone(), self.environment.clone(), state, &survey);
-        if is_old {
-            let warning = "the clouds have newer backups than this data folder has made: was it brought back from an older copy \
-                           of the disk? What was stored since is not known here; `kurma restore` gets it back, into another folder";
-            tracing::error!("{warning}");
-            self.backups.shown.lock().status.warning = Some(warning.into());
-        }
-        Ok(writer)
+        let (keys, environment) = (self.backups.keys.clone(), self.environment.clone());
+        let writer = Writer::new(keys, environment, state, &survey, self.config.take_over);
+        writer.map_err(|rival| self.told(BackupError::Rival(rival)))
+    }
+
+    /// The clouds that backups go to.
+    pub(crate) fn backup_clouds(&self) -> Vec<String> {
+        let configured = self.clouds.configured().into_iter();
+        configured.filter(|cloud| !cloud.drained).map(|cloud| cloud.name).collect()
     }
 
     /// Those of these clouds that are worth asking.
-    fn backup_places(&self, names: &[String]) -> Vec<Place> {
+    pub(crate) fn backup_places(&self, names: &[String]) -> Vec<Place> {
         let answers = |connection: &Connection| {
             let health = connection.health();
             [Direction::Read, Direction::Write]
@@ -359,7 +372,7 @@ impl Node {
     /// What needs attention.
     pub fn backup_attention(&self) -> Vec<String> {
         let status = self.backup_status();
-        let mut attention: Vec<String> = status.warning.into_iter().collect();
+        let mut attention: Vec<String> = self.backups.rivals.problem().into_iter().collect();
         let interval = self.config.backup.interval.as_duration();
         let age = self.environment.clock.monotonic().saturating_sub(self.backups.shown.lock().safe);
         if status.on && age > interval * LATE {

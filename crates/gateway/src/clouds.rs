@@ -193,6 +193,14 @@ impl Clouds {
         used.iter().any(|id| state.places.get(id).is_some_and(here))
     }
 
+    /// The clouds of these numbers that are not in the configuration.
+    pub fn unconfigured(&self, used: &BTreeSet<CloudId>) -> BTreeSet<String> {
+        let state = self.state.read();
+        let places = used.iter().filter_map(|id| state.places.get(id));
+        let lost = places.filter(|place| !state.connections.contains_key(&place.to));
+        lost.map(|place| place.to.clone()).collect()
+    }
+
     /// What is on its way, as (from, to).
     pub fn moves(&self) -> BTreeSet<(String, String)> {
         let state = self.state.read();

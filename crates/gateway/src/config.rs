@@ -13,7 +13,9 @@ mod origin;
 mod owner_names;
 mod protection;
 mod quantity;
+mod scan;
 mod schema;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,9 @@ pub use origin::{Origin, Setting};
 pub use owner_names::OwnerNames;
 pub use protection::{ExportTls, NfsTlsConfig, Sec};
 pub use quantity::{ByteSize, Span};
+pub use scan::{FailPolicy, InfectedFiles, ScanConfig};
 pub use schema::schema;
+pub use upkeep::UpkeepConfig;
 
 /// The whole configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -53,6 +57,8 @@ pub struct Config {
     pub upkeep: UpkeepConfig,
     /// Backups of the metadata in the clouds.
     pub backup: BackupConfig,
+    /// A scanner for malware.
+    pub scan: ScanConfig,
     /// What is told on standard error.
     pub log: LogConfig,
     /// Untrusted stores.
@@ -67,6 +73,9 @@ pub struct Config {
     /// Keys whose values the command line has set: what the file says of them does not count.
     #[serde(skip)]
     pub overridden: Vec<String>,
+    /// This gateway goes on, whoever else does with the same identity (decision 33).
+    #[serde(skip)]
+    pub take_over: bool,
 }
 
 /// This gateway.
@@ -147,25 +156,6 @@ pub enum MetaEngine {
     Embedded,
 }
 
-/// Work behind the scenes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct UpkeepConfig {
-    /// How long a superseded or deleted block stays in the clouds.
-    pub gc_delay: Span,
-    /// Bytes that write-back, repair and scrub may have in flight together.
-    pub in_flight: ByteSize,
-    /// Blocks that are no longer than this when sealed share objects in the clouds, unless they are full blocks of their file; 0 for
-    /// none. At most a quarter of `pack_size`.
-    pub longest_packed: ByteSize,
-    /// Bytes a second that `kurma volume migrate` moves from one policy to another, at most; 0: no limit.
-    pub migration_rate: ByteSize,
-    /// Bytes of such an object when it is full, before it is dispersed: 1MiB to 16MiB.
-    pub pack_size: ByteSize,
-    /// How long a stop waits for dirty data to reach the clouds.
-    pub stop_wait: Span,
-}
-
 /// One untrusted store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -243,7 +233,8 @@ pub struct VolumeConfig {
     /// `replicas:N`, `rs:K+M`, `aont-rs:K+M` or `caont-rs:K+M`.
     #[serde(default = "default_policy")]
     pub policy: String,
-    /// Clouds by name, as many as the policy needs, in order of fragments. Empty: all clouds of the file.
+    /// Clouds by name, as many as the policy needs, in order of fragments; or more: files are spread over them. Empty: the first
+    /// ones of the file.
     #[serde(default)]
     pub clouds: Vec<String>,
     /// Block size of new files, a power of two from 64 KiB to 16 MiB.
@@ -339,45 +330,6 @@ impl Default for MetaConfig {
     }
 }
 
-impl UpkeepConfig {
-    fn check(&self) -> Result<(), (&'static str, String)> {
-        let (packed, pack, in_flight) = (self.longest_packed, self.pack_size, self.in_flight);
-        if !(ByteSize::mib(1)..=ByteSize::mib(16)).contains(&pack) {
-            return Err(("pack_size", format!("{pack} is not between 1MiB and 16MiB")));
-        }
-        if pack > in_flight {
-            return Err((
-                "pack_size",
-                format!(
-                    "{pack} is more than may be in flight: lower it, or raise upkeep.in_flight ({in_flight})"
-                ),
-            ));
-        }
-        if packed.bytes() > pack.bytes() / 4 {
-            return Err((
-                "longest_packed",
-                format!(
-                    "{packed} is more than a quarter of upkeep.pack_size ({pack}): lower it, or raise that"
-                ),
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl Default for UpkeepConfig {
-    fn default() -> Self {
-        UpkeepConfig {
-            gc_delay: Span::from_secs(600),
-            in_flight: ByteSize::mib(64),
-            longest_packed: ByteSize::kib(0),
-            pack_size: ByteSize::mib(4),
-            migration_rate: ByteSize::mib(32),
-            stop_wait: Span::from_secs(30),
-        }
-    }
-}
-
 fn default_timeout() -> Span {
     Span::from_secs(30)
 }
@@ -460,6 +412,7 @@ impl Config {
         }
         self.upkeep.check().or_else(|(key, why)| wrong(&format!("upkeep.{key}"), why))?;
         self.backup.check().or_else(|(key, why)| wrong(&format!("backup.{key}"), why))?;
+        self.scan.check(self.cache.journal).or_else(|(key, why)| wrong(&format!("scan.{key}"), why))?;
         self.log.check().or_else(|why| wrong("log.level", why))?;
         let is_name = |name: &str| {
             !name.is_empty()

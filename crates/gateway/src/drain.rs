@@ -12,13 +12,15 @@ use std::time::Duration;
 
 use blocks::{CloudId, Relocated, Relocation};
 use cloud::{Connection, Direction};
+use environment::failpoint;
 use futures::stream::{StreamExt, iter};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
+use upkeep::Pace;
 
 use crate::node::{Node, Served};
-use crate::node_rows::Place;
+use crate::node_rows::{CloudRows, Place};
 
 /// Blocks looked up at a time.
 const BATCH: usize = 64;
@@ -54,6 +56,17 @@ pub(crate) struct DrainState {
     pub finished: bool,
     /// Why it does not go on.
     pub problem: Option<String>,
+}
+
+impl DrainState {
+    /// How much of the present pass is done.
+    pub fn percent(&self) -> u64 {
+        match (self.finished, self.total) {
+            (true, _) => 100,
+            (false, 0) => 0,
+            (false, total) => (self.done * 100 / total).min(99),
+        }
+    }
 }
 
 /// A drain under way or just finished.
@@ -149,11 +162,23 @@ impl Node {
         users.into_iter().collect()
     }
 
+    /// Clouds that files refer to, and that the configuration does not have.
+    pub fn unconfigured_clouds(&self) -> Vec<String> {
+        let used: BTreeSet<CloudId> = self.used_numbers().into_iter().flat_map(|(_, used)| used).collect();
+        self.clouds.unconfigured(&used).into_iter().collect()
+    }
+
     /// Begins to empty a cloud, or joins who is at it. The new cloud is chosen unless `to` names it.
     pub async fn drain(self: &Arc<Self>, cloud: &str, to: Option<&str>) -> Result<Arc<Drain>, NoDrain> {
         let _alone = self.changing_clouds.lock().await;
         if let Some(drain) = self.drains.of(cloud).filter(|drain| !drain.is_finished()) {
-            return Ok(drain);
+            let goes_to = drain.state.borrow().to.clone();
+            return match to.is_none_or(|to| to == goes_to) {
+                true => Ok(drain),
+                false => Err(NoDrain::NoRoom(format!(
+                    "{cloud:?} is on its way to {goes_to:?} already; when it is there, that can be replaced"
+                ))),
+            };
         }
         let failed = |cause: &dyn std::fmt::Display| NoDrain::Failed(cause.to_string());
         let numbers = self.clouds.numbers_in(cloud);
@@ -177,7 +202,13 @@ impl Node {
             self.file.set_drained(cloud).map_err(|cause| failed(&cause))?;
             self.clouds.drained(cloud);
         }
+        failpoint!("drain.noted");
         let Some(target) = target else {
+            // A stop may have come before the configuration was changed.
+            let rows = CloudRows::load(&self.store).await.map_err(|cause| failed(&cause))?;
+            if let Some(heir) = rows.heir(cloud) {
+                self.file.replace_in_volumes(cloud, heir).map_err(|cause| failed(&cause))?;
+            }
             let drain = self.drains.begin(cloud, "");
             drain.update(|state| state.finished = true);
             return Ok(drain);
@@ -187,6 +218,7 @@ impl Node {
             .place(&self.store, &self.blocks, &numbers, &place)
             .await
             .map_err(|cause| failed(&cause))?;
+        failpoint!("drain.begun");
         let drain = self.drains.begin(cloud, &place.to);
         self.spawn_drain(drain.clone());
         Ok(drain)
@@ -297,6 +329,8 @@ impl Node {
             drain.update(|state| state.problem = Some("the metadata cannot be backed up at present".into()));
             self.environment.clock.sleep(PAUSE).await;
         }
+        let clock = &*self.environment.clock;
+        let pace = tokio::sync::Mutex::new(Pace::new(self.config.upkeep.drain_rate.bytes(), clock));
         let mut clean_since = None;
         let mut apart = false;
         loop {
@@ -314,7 +348,7 @@ impl Node {
                     Ok(None) | Err(_) => {}
                 }
             }
-            let passed = self.pass(drain, &numbers, (old.as_ref(), &new), apart).await;
+            let passed = self.pass(drain, &numbers, (old.as_ref(), &new), apart, &pace).await;
             let now = self.environment.clock.monotonic();
             let pass = match passed {
                 Ok(pass) => pass,
@@ -337,7 +371,11 @@ impl Node {
                 });
             });
             if let Some(since) = clean_since {
-                self.back_up().await;
+                if let Some(problem) = self.not_backed_up(&to).await {
+                    drain.update(|state| state.problem = Some(problem));
+                    self.environment.clock.sleep(PAUSE).await;
+                    continue;
+                }
                 let left_behind = self.left_behind(old.as_ref()).await;
                 let waited = now.saturating_sub(since);
                 let patience = self.config.upkeep.gc_delay.as_duration() + GRACE;
@@ -358,6 +396,21 @@ impl Node {
         }
     }
 
+    /// Why a restore may still need the old cloud, if it may: what the newest backup refers to has to be in the new one, and the
+    /// backup itself, too.
+    async fn not_backed_up(&self, to: &str) -> Option<String> {
+        if !self.config.backup.is_on() {
+            return None;
+        }
+        let status = self.back_up().await;
+        let is_drained = self.clouds.get(to).is_none_or(|(config, _)| config.drained);
+        match status.complete {
+            false => Some("the metadata cannot be backed up at present".into()),
+            true if is_drained || status.has.iter().any(|name| name == to) => None,
+            true => Some(format!("the backup of the metadata is not in {to:?} yet")),
+        }
+    }
+
     /// Objects in a cloud; `None` when there is none or it does not answer.
     async fn left_behind(&self, cloud: Option<&Connection>) -> Option<u64> {
         let cloud = cloud?;
@@ -372,8 +425,10 @@ impl Node {
             let state = drain.state.borrow();
             (state.from.clone(), state.to.clone())
         };
+        failpoint!("drain.before-finish");
         let place = Place { from: None, to: to.clone() };
         let placed = self.clouds.place(&self.store, &self.blocks, numbers, &place).await;
+        failpoint!("drain.finished");
         let noted =
             placed.map_err(|cause| cause.to_string()).and_then(|()| self.file.replace_in_volumes(&from, &to));
         if let Err(cause) = &noted {
@@ -394,6 +449,7 @@ impl Node {
         numbers: &BTreeSet<CloudId>,
         (from, to): (Option<&Connection>, &Connection),
         delete: bool,
+        pace: &tokio::sync::Mutex<Pace>,
     ) -> Result<Pass, String> {
         let served = self.served().into_iter().filter(|served| {
             let policies = served.volume.policies();
@@ -408,8 +464,13 @@ impl Node {
         }
         drain.update(|state| (state.done, state.total) = (0, total));
         let mut pass = Pass::default();
+        // Also what the loop of repairs was faster with.
+        let rebuilt = |served: &Served| {
+            let repaired = served.upkeep.repairer.repaired();
+            repaired.iter().filter(|(cloud, _)| numbers.contains(cloud)).map(|(_, count)| count).sum::<u64>()
+        };
         for served in &served {
-            let mut after = None;
+            let (before, mut after) = (rebuilt(served), None);
             loop {
                 let versions =
                     served.volume.stored_blocks(after, BATCH).await.map_err(|cause| cause.to_string())?;
@@ -428,8 +489,13 @@ impl Node {
                         let upkeep::BlockVersion { identity, key, placement, seal, .. } = &version;
                         let relocation = Relocation { fragment, from, to, delete };
                         let volume = &*served.volume;
+                        // What others have copied is due.
+                        pace.lock().await.wait(0, &*self.environment.clock).await;
                         let moved =
                             self.blocks.relocate(key, identity, *seal, placement, relocation, volume).await;
+                        if let Relocated::Moved { bytes } = moved {
+                            pace.lock().await.spend(bytes);
+                        }
                         (version, fragment, moved)
                     })
                     .buffer_unordered(PARALLEL);
@@ -463,8 +529,8 @@ impl Node {
             }
             if pass.lost > 0 {
                 served.upkeep.repairer.retry_now();
-                let repaired = served.upkeep.repairer.once().await.map_err(|cause| cause.to_string())?;
-                pass.rebuilt += repaired.fragments;
+                let _report = served.upkeep.repairer.once().await.map_err(|cause| cause.to_string())?;
+                pass.rebuilt += rebuilt(served).saturating_sub(before);
             }
         }
         Ok(pass)

@@ -12,8 +12,9 @@ use seal::{NodeKey, SegmentKey};
 use std::sync::Arc;
 
 use crate::data_folder::DataFolder;
+use crate::keys::keys_in_force;
 use crate::node::journal_config;
-use crate::node_rows::{is_passing, set_loading};
+use crate::node_rows::{is_passing, set_backup_state, set_loading};
 use crate::{Config, StartError, clean_stop, owner};
 
 const MAGIC: &[u8; 8] = b"KURMADMP";
@@ -233,6 +234,9 @@ pub async fn load_dump(config: &Config, dump: &Path) -> Result<LoadReport, Start
     }
     let now = environment.clock.wall();
     volume::after_load(&store, now).await.map_err(StartError::configuration)?;
+    // Whoever loads a dump knows that the clouds may have newer backups.
+    let state = backup::State::loaded().encode();
+    set_backup_state(&store, state.into()).await.map_err(StartError::configuration)?;
     set_loading(&store, false).await.map_err(StartError::configuration)?;
     check(config, &environment, &folder, &key, &store, &mut report).await?;
     store.close().await.map_err(StartError::configuration)?;
@@ -297,7 +301,7 @@ async fn check(
     let blocks = blocks::BlockStore::new(environment, [], incidents, blocks::Limits::default());
     let volumes = volume::Volumes::open(volume::VolumesOptions {
         environment: environment.clone(),
-        keys: Arc::new(key.gateway_keys()),
+        keys: Arc::new(keys_in_force(key, store).await?),
         store: Arc::new(store.clone()),
         cache,
         blocks: Arc::new(blocks),

@@ -57,6 +57,7 @@ impl Gateway {
         };
         let (nfs, admin) = (address(&nfs_listener)?, address(&admin_listener)?);
         let node = Arc::new(Node::open(config).await?);
+        node.hold_at_start().await?;
         let door = Arc::new(Door::new(&node.folder, &*node.environment.entropy)?);
         let stop = node.stop.clone();
         let (failed, failure) = watch::channel(None);
@@ -85,6 +86,7 @@ impl Gateway {
         };
         let watch_task = tokio::spawn(node.clouds.clone().watch(stop.clone()));
         let pin_task = tokio::spawn(node.clone().keep_pinned(stop.clone()));
+        let keys_task = tokio::spawn(node.clone().keep_keys(stop.clone()));
         let backup_task = tokio::spawn(node.clone().keep_backups(stop.clone()));
         let bill_task = tokio::spawn(node.clone().keep_bill(stop.clone()));
         node.resume_drains();
@@ -104,6 +106,7 @@ impl Gateway {
             bury_task,
             watch_task,
             pin_task,
+            keys_task,
             backup_task,
             bill_task,
             security_task,
@@ -165,6 +168,7 @@ impl Gateway {
         tokio::select! {
             reason = server => reason,
             reason = self.node.storage_failed() => reason,
+            reason = self.node.backups.rivals.found() => reason,
         }
     }
 

@@ -10,6 +10,7 @@
 #![deny(missing_docs)]
 
 mod admin;
+mod background;
 mod backups;
 mod bill;
 mod clean_stop;
@@ -21,6 +22,7 @@ mod drain;
 mod dump;
 mod error;
 mod gateway;
+mod keys;
 mod name_service;
 mod nfs_security;
 mod node;
@@ -29,9 +31,15 @@ mod orphans;
 mod owner;
 mod paths;
 mod pins;
+mod rebalance;
 mod recovery_file;
 mod reload;
 mod restore;
+mod rival;
+mod scans;
+mod scrubs;
+mod shred;
+pub mod statement;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code
 mod test_node;
@@ -41,6 +49,10 @@ pub use data_folder::{ADMIN_ADDRESS_FILE, ADMIN_TOKEN_FILE, prepare_data_folder}
 pub use dump::{LoadReport, load_dump};
 pub use error::StartError;
 pub use gateway::{Gateway, Left};
-pub use recovery_file::export_recovery;
+pub use recovery_file::{KeyForm, export_recovery, import_recovery};
 pub use reload::{Pending, Reloaded};
 pub use restore::{CloudState, LostData, RestoreOptions, Restored, restore};
+pub use scrubs::verify_scrub_report;
+pub use seal::VerifyingKey;
+pub use shred::verify_shredding;
+pub use statement::{StatementError, parse_signer, signer_of, signer_text};

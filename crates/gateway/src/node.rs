@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::scan::{Shared, Stage};
 use blocks::{BlockStore, CloudId, IncidentLog, IncidentLogLimits, IncidentSink, Placement, Protection};
 use cache::Cache;
 use environment::Environment;
@@ -17,9 +18,10 @@ use rustix::process::{Resource, getrlimit};
 use seal::{KeyFile, Suite};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use upkeep::{GarbageCollector, Upkeep, UpkeepConfig};
+use upkeep::{Flushed, GarbageCollector, Gate, Upkeep, UpkeepConfig, UpkeepError};
 use volume::{NewVolume, Policy, Volume, VolumeError, Volumes, VolumesOptions};
 
+use crate::background::Background;
 use crate::backups::{Backups, CHANGES};
 use crate::bill::Bill;
 use crate::clouds::Clouds;
@@ -27,16 +29,32 @@ use crate::config::{NfsConfig, OwnerNames, VolumeConfig};
 use crate::config_file::ConfigFile;
 use crate::data_folder::DataFolder;
 use crate::drain::Drains;
+use crate::keys::keys_in_force;
 use crate::name_service::SystemNames;
 use crate::nfs_security::NfsSecurity;
-use crate::node_rows::{self, StoredClients};
+use crate::node_rows::{self, Scrubbed, StoredClients};
 use crate::paths::FoundPaths;
-use crate::{Config, Left, StartError, clean_stop, owner};
+use crate::rebalance::windows;
+use crate::scrubs::StoredScrub;
+use crate::{Config, Left, StartError, clean_stop, owner, scans};
 
 /// A volume that is being served.
 pub(crate) struct Served {
     pub volume: Arc<Volume>,
     pub upkeep: Arc<Upkeep<Volume>>,
+    /// Before its write-back, if its files are scanned.
+    pub scan: Option<Arc<Stage>>,
+}
+
+impl Served {
+    /// Flushes for at most `limit`, then ends all that goes on behind the volume.
+    async fn stop(&self, limit: Duration) -> Result<Flushed, UpkeepError> {
+        let flushed = self.upkeep.stop(limit).await;
+        if let Some(stage) = &self.scan {
+            stage.stop().await;
+        }
+        flushed
+    }
 }
 
 /// All parts of a running gateway.
@@ -53,7 +71,10 @@ pub(crate) struct Node {
     offering: Mutex<()>,
     pub environment: Environment,
     pub folder: DataFolder,
-    pub key: KeyFile,
+    /// The key file, as it is on the disk.
+    pub(crate) key: Mutex<KeyFile>,
+    /// Held by whoever shreds.
+    pub shredding: tokio::sync::Mutex<()>,
     pub journal: Journal,
     pub store: LocalStore,
     pub cache: Cache,
@@ -68,6 +89,10 @@ pub(crate) struct Node {
     pub drains: Drains,
     pub backups: Backups,
     pub bill: Arc<Bill>,
+    /// Where scrubs run.
+    pub background: Background,
+    /// What the scans of all volumes share, if files are scanned.
+    pub scan: Option<Arc<Shared>>,
     pub file: ConfigFile,
     /// Work that nobody waits for ends.
     pub stop: CancellationToken,
@@ -153,7 +178,7 @@ impl Node {
         let blocks = Arc::new(BlockStore::new(&environment, clouds.numbered(), sink, limits));
         let volumes = Volumes::open(VolumesOptions {
             environment: environment.clone(),
-            keys: Arc::new(key.gateway_keys()),
+            keys: Arc::new(keys_in_force(&key, &*shared_store).await?),
             store: shared_store.clone(),
             cache: cache.clone(),
             blocks: blocks.clone(),
@@ -186,9 +211,10 @@ impl Node {
         let backups = Backups::new(&key, started);
         if config.backup.is_on() {
             // What the newest safe backup refers to stays: a row of the garbage that is in it is no part of what it restores.
-            let store = store.clone();
-            volumes.hold_garbage(move |row| !store.has_changed(row));
+            let (store, rivals) = (store.clone(), backups.rivals.clone());
+            volumes.hold_garbage(move |row| !store.has_changed(row) && !rivals.is_any());
         }
+        let scan = scans::shared(&config, &environment);
         let file = ConfigFile::of(&config);
         let node = Node {
             live: watch::Sender::new(Arc::new(config.clone())),
@@ -198,7 +224,8 @@ impl Node {
             config,
             environment,
             folder,
-            key,
+            key: Mutex::new(key),
+            shredding: tokio::sync::Mutex::default(),
             journal,
             store,
             cache,
@@ -210,8 +237,10 @@ impl Node {
             clouds: Arc::new(clouds),
             changing_clouds: tokio::sync::Mutex::default(),
             drains: Drains::default(),
+            background: Background::new().map_err(StartError::configuration)?,
             backups,
             bill,
+            scan,
             file,
             stop: CancellationToken::new(),
             served: RwLock::default(),
@@ -231,8 +260,13 @@ impl Node {
         Ok(node)
     }
 
-    /// The policy that a configuration describes.
-    pub fn policy(&self, wanted: &VolumeConfig) -> Result<Policy, String> {
+    /// The key file, as it is on the disk.
+    pub fn key_file(&self) -> KeyFile {
+        self.key.lock().clone()
+    }
+
+    /// The policy that a configuration describes, and its variants: one for each cloud, if it names more than are needed.
+    pub fn policy(&self, wanted: &VolumeConfig) -> Result<(Policy, Vec<Policy>), String> {
         let scheme: disperse::Scheme = wanted.policy.parse().map_err(|cause| format!("{cause}"))?;
         let shift = BlockShift::from_bytes(wanted.block_size.bytes()).ok_or_else(|| {
             format!("block size {} is not a power of two from 64KiB to 16MiB", wanted.block_size)
@@ -243,16 +277,30 @@ impl Node {
         };
         let numbers = names.iter().map(|name| self.clouds.number_for_new_files(name));
         let clouds = numbers.collect::<Result<Vec<CloudId>, _>>()?;
-        let placement = Placement::new(scheme, clouds, shift).map_err(|cause| cause.to_string())?;
+        let first: Vec<CloudId> = clouds.iter().copied().take(scheme.total()).collect();
+        if clouds.len() > first.len() && scheme.is_convergent() {
+            return Err(format!(
+                "{scheme} stores equal content once, on the same clouds: name {}",
+                first.len()
+            ));
+        }
+        let placement = Placement::new(scheme, first, shift).map_err(|cause| cause.to_string())?;
         let suite = if wanted.integrity_only { Suite::IntegrityOnly } else { Suite::Aes256Gcm };
-        Ok(Policy { placement, protection: Protection { suite, ..Protection::default() } })
+        let policy = Policy { placement, protection: Protection { suite, ..Protection::default() } };
+        let variants = windows(&policy, &clouds)?;
+        Ok((policy, variants))
     }
 
     /// Makes a volume and serves it.
     pub async fn create_volume(&self, wanted: &VolumeConfig) -> Result<Arc<Served>, String> {
-        let mut new = NewVolume::new(&wanted.name, self.policy(wanted)?);
+        let (policy, variants) = self.policy(wanted)?;
+        let mut new = NewVolume::new(&wanted.name, policy.clone());
         new.tier = wanted.tier.into();
         let volume = self.volumes.create(new).await.map_err(|cause| cause.to_string())?;
+        if variants.len() > 1 {
+            let spread = self.volumes.spread(&wanted.name, vec![(policy, variants)]).await;
+            spread.map_err(|cause| cause.to_string())?;
+        }
         let served = self.serve(volume);
         self.offer().map_err(|cause| cause.to_string())?;
         Ok(served)
@@ -260,16 +308,30 @@ impl Node {
 
     /// Deletes an empty volume.
     pub async fn delete_volume(&self, name: &str) -> Result<(), VolumeError> {
-        self.volumes.delete(name, false).await?;
+        self.take_volume_away(name, false).await
+    }
+
+    /// Deletes a volume with all that is in it.
+    pub async fn delete_volume_with_files(&self, name: &str) -> Result<(), VolumeError> {
+        self.take_volume_away(name, true).await
+    }
+
+    async fn take_volume_away(&self, name: &str, force: bool) -> Result<(), VolumeError> {
+        self.volumes.delete(name, force).await?;
         let gone: Vec<_> = self.served().into_iter().filter(|served| served.volume.name() == name).collect();
         self.served.write().retain(|_, served| served.volume.name() != name);
         if let Err(error) = self.offer() {
             tracing::error!(%error, "the exports still name a deleted volume");
         }
         for served in gone {
-            // It is empty: what is dirty belongs to removed files, and is dropped with them.
-            if let Err(error) = served.upkeep.stop(Duration::from_secs(1)).await {
+            // What is dirty belongs to files that go with the volume, and is dropped with them.
+            if let Err(error) = served.stop(Duration::from_secs(1)).await {
                 tracing::warn!(%error, "stopping the upkeep of a deleted volume");
+            }
+            let volume = FileSystem::volume(&*served.volume);
+            let rows = [(Scrubbed::Present, None), (Scrubbed::Whole, None)];
+            if let Err(error) = node_rows::set_scrub_period(&self.store, volume, &rows).await {
+                tracing::warn!(%error, "forgetting the scrubs of a deleted volume");
             }
         }
         Ok(())
@@ -309,16 +371,27 @@ impl Node {
             pack_size: self.config.upkeep.pack_size.bytes(),
             ..UpkeepConfig::default()
         };
+        let shared = self.scan.clone().filter(|_| self.config.scan.covers(&volume.name()));
+        let scan = shared.map(|shared| Stage::new(volume.clone(), self.cache.clone(), shared));
         let upkeep = Upkeep::new(
             volume.clone(),
             self.cache.clone(),
             self.blocks.clone(),
             self.environment.clone(),
             config,
+            scan.clone().map(|stage| stage as Arc<dyn Gate>),
         );
         upkeep.start();
+        if let Some(stage) = &scan {
+            stage.start();
+        }
         let id = FileSystem::volume(&*volume);
-        let served = Arc::new(Served { volume, upkeep });
+        let notes = StoredScrub::new(Arc::new(self.store.clone()), id);
+        let background = self.background.handle();
+        let there = background.enter();
+        upkeep.start_scrubs(self.config.upkeep.scrubs(), Arc::new(notes));
+        drop(there);
+        let served = Arc::new(Served { volume, upkeep, scan });
         self.served.write().insert(id, served.clone());
         served
     }
@@ -382,7 +455,7 @@ impl Node {
     pub async fn close(&self) -> Left {
         let limit = self.live.borrow().upkeep.stop_wait.as_duration();
         let stops = self.served().into_iter().map(|served| async move {
-            let left = served.upkeep.stop(limit).await;
+            let left = served.stop(limit).await;
             if let Err(error) = served.volume.save_usage(true).await {
                 tracing::warn!(%error, volume = served.volume.name(), "usage is counted anew at the next start");
             }

@@ -7,7 +7,11 @@
 //! | `0xF0 0x03` number of a cloud 2 | where its fragments are: format 1, length 1 and name of the cloud they are moving out of, name of the cloud they are in or moving to |
 //! | `0xF0 0x04` | empty: the store is being loaded from a dump |
 //! | `0xF0 0x06` | what a writer of backups has to know after a restart (crate `backup`) |
+//! | `0xF0 0x07` | what is being shredded, as JSON of module `shred`; gone when that is done |
+//! | `0xF0 0x08` | generation of the opener that epoch keys are wrapped to 4, since when: seconds 8 |
 //! | `0xF0 0x05` volume 16, object 18 | empty: this file is kept in the cache |
+//! | `0xF0 0x09` volume 16 | JSON: how far the present scrub of the volume is |
+//! | `0xF0 0x0A` volume 16 | JSON: what its last whole scrub found |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +20,7 @@ use async_trait::async_trait;
 use blocks::CloudId;
 use bytes::Bytes;
 use file_system::FileId;
-use ids::{ObjectId, VolumeId};
+use ids::{ObjectId, Timestamp, VolumeId};
 use meta::{KeyBuilder, MetaError, MetaStore, Mode, Priority, Scan};
 use nfs4_server::{ClientRecords, RecordsError};
 
@@ -27,6 +31,10 @@ const PLACE: u8 = 0x03;
 const LOADING: u8 = 0x04;
 const PIN: u8 = 0x05;
 const BACKUPS: u8 = 0x06;
+const SHREDDING: u8 = 0x07;
+const OPENERS: u8 = 0x08;
+const SCRUB: u8 = 0x09;
+const SCRUBBED: u8 = 0x0A;
 /// Rows read at once.
 const PAGE: usize = 1024;
 
@@ -41,6 +49,45 @@ async fn change(store: &dyn MetaStore, rows: Vec<(Bytes, Option<Bytes>)>) -> Res
         }
     }
     transaction.commit(Priority::Client).await?.durable().await
+}
+
+/// Which opener epoch keys are wrapped to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Openers {
+    pub generation: u32,
+    pub since: Timestamp,
+}
+
+impl Openers {
+    /// Key and value of its row.
+    pub fn row(&self) -> (Bytes, Bytes) {
+        let value = [&self.generation.to_be_bytes()[..], &self.since.seconds.to_be_bytes()].concat();
+        (KeyBuilder::new(TABLE).tag(OPENERS).build(), value.into())
+    }
+
+    /// `None`: it has never been replaced.
+    pub async fn load(store: &dyn MetaStore) -> Result<Option<Openers>, MetaError> {
+        let key = KeyBuilder::new(TABLE).tag(OPENERS).build();
+        let row = store.begin(Mode::Optimistic).await?.get(&key).await?;
+        Ok(row.and_then(|row| {
+            let (generation, seconds) = row.split_first_chunk()?;
+            let seconds = i64::from_be_bytes(seconds.try_into().ok()?);
+            Some(Openers {
+                generation: u32::from_be_bytes(*generation),
+                since: Timestamp { seconds, nanos: 0 },
+            })
+        }))
+    }
+}
+
+/// What is being shredded.
+pub(crate) async fn shredding(store: &dyn MetaStore) -> Result<Option<Bytes>, MetaError> {
+    store.begin(Mode::Optimistic).await?.get(&KeyBuilder::new(TABLE).tag(SHREDDING).build()).await
+}
+
+/// Notes what is being shredded, durably.
+pub(crate) async fn set_shredding(store: &dyn MetaStore, row: Option<Bytes>) -> Result<(), MetaError> {
+    change(store, vec![(KeyBuilder::new(TABLE).tag(SHREDDING).build(), row)]).await
 }
 
 /// The last parts of all keys of one kind.
@@ -118,6 +165,12 @@ impl CloudRows {
         }
     }
 
+    /// The cloud that has taken over what was stored in this one first.
+    pub fn heir(&self, name: &str) -> Option<&str> {
+        let place = self.moved.get(self.own.get(name)?)?;
+        (place.from.is_none() && place.to != name).then_some(&*place.to)
+    }
+
     /// Where every number is.
     pub fn places(&self) -> BTreeMap<CloudId, Place> {
         let own = self.own.iter().map(|(name, id)| (*id, Place { from: None, to: name.clone() }));
@@ -166,9 +219,45 @@ pub(crate) async fn is_loading(store: &dyn MetaStore) -> Result<bool, MetaError>
     Ok(!names(store, LOADING).await?.is_empty())
 }
 
-/// Whether a row of a dump is of this process alone: an NFS client that may reclaim, or a mark.
+/// Whether a row of a dump is of this process alone: an NFS client that may reclaim, a mark, how far something is, or a job that needs the key file beside it.
 pub(crate) fn is_passing(key: &[u8]) -> bool {
-    matches!(key, [TABLE, CLIENT | LOADING | BACKUPS, ..])
+    matches!(key, [TABLE, CLIENT | LOADING | BACKUPS | SCRUB | SHREDDING, ..])
+}
+
+/// What is noted of the scrubs of a volume.
+#[derive(Clone, Copy)]
+pub(crate) enum Scrubbed {
+    /// How far the present one is.
+    Present,
+    /// What the last whole one found.
+    Whole,
+}
+
+fn scrub_key(volume: VolumeId, which: Scrubbed) -> Bytes {
+    let kind = match which {
+        Scrubbed::Present => SCRUB,
+        Scrubbed::Whole => SCRUBBED,
+    };
+    KeyBuilder::new(TABLE).tag(kind).fixed(&volume.0.to_be_bytes()).build()
+}
+
+/// What was noted.
+pub(crate) async fn scrub_period(
+    store: &dyn MetaStore,
+    volume: VolumeId,
+    which: Scrubbed,
+) -> Result<Option<Bytes>, MetaError> {
+    store.begin(Mode::Optimistic).await?.get(&scrub_key(volume, which)).await
+}
+
+/// Notes it, or forgets it.
+pub(crate) async fn set_scrub_period(
+    store: &dyn MetaStore,
+    volume: VolumeId,
+    rows: &[(Scrubbed, Option<Bytes>)],
+) -> Result<(), MetaError> {
+    let rows = rows.iter().map(|(which, row)| (scrub_key(volume, *which), row.clone()));
+    change(store, rows.collect()).await
 }
 
 /// What the writer of backups has noted.

@@ -121,7 +121,7 @@ impl Node {
         }
         let mut after = None;
         loop {
-            let versions = volume.stored_blocks(after, BLOCKS).await?;
+            let versions = volume.named_blocks(after, BLOCKS).await?;
             let Some(last) = versions.last() else { break };
             after = Some(last.identity);
             versions.iter().for_each(&mut forget);

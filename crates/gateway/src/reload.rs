@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::Config;
 use crate::config::{CloudConfig, ExportConfig, VolumeConfig, flatten};
 use crate::node::{Node, name_mapping};
+use crate::scans;
 
 /// What a change of the configuration did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -82,6 +83,7 @@ impl Node {
         (in_force.nfs.names, in_force.nfs.domain) = names;
         in_force.log.level = new.log.level;
         in_force.upkeep.stop_wait = new.upkeep.stop_wait;
+        in_force.scan = scans::reloaded(&old.scan, &new.scan);
         in_force.volumes = new.volumes;
         if self.nfs_security.apply(security)? {
             reloaded.applied.push(SECRETS.into());
@@ -89,12 +91,16 @@ impl Node {
         if renamed {
             self.server.replace_names(name_mapping(&in_force.nfs, &self.environment));
         }
+        let scan = in_force.scan.stage(in_force.cache.journal);
         self.live.send_replace(Arc::new(in_force));
         if let Err(error) = self.offer() {
             self.live.send_replace(old);
             return Err(error.to_string());
         }
         self.server.replace_security(self.nfs_security.offer());
+        if let Some(shared) = &self.scan {
+            shared.change(scan);
+        }
         Ok(reloaded)
     }
 }
@@ -127,7 +133,8 @@ fn differences(old: &Config, new: &Config, served: &[String]) -> Reloaded {
 /// Whether a value outside of the lists can change while the gateway runs.
 fn applies(key: &str) -> bool {
     let keys = ["log.level", "upkeep.stop_wait", "nfs.keytab", "nfs.names", "nfs.domain"];
-    keys.contains(&key) || key.starts_with("nfs.tls.")
+    let of_scans = ["scan.infected", "scan.fail", "scan.largest", "scan.open_wait", "scan.rescan"];
+    keys.contains(&key) || of_scans.contains(&key) || key.starts_with("nfs.tls.")
 }
 
 impl Reloaded {

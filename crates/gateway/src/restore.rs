@@ -39,8 +39,8 @@ const REPORT: &str = "restore-report.json";
 pub struct RestoreOptions {
     /// The new data folder; empty or not there.
     pub to: PathBuf,
-    /// The recovery file, or a key file.
-    pub keys: PathBuf,
+    /// The recovery file, a key file, or what else a key is kept in: words, or shares.
+    pub keys: Vec<PathBuf>,
     /// Clouds by name and URL, beside those of the recovery file and the backup; goes before them.
     pub clouds: Vec<(String, String)>,
     /// Only this branch.
@@ -289,7 +289,8 @@ async fn build(
         backup: mark.backup,
         link: link.map_or(head.link(), |(_, link)| *link),
     };
-    set_backup_state(&store, State::restored(parent).encode().into()).await.map_err(wrong)?;
+    let state = State::restored(parent, looked.survey.known());
+    set_backup_state(&store, state.encode().into()).await.map_err(wrong)?;
     set_loading(&store, false).await.map_err(wrong)?;
 
     let bill = Arc::new(Bill::open(&folder.join("costs.json"), &environment.clock)?);

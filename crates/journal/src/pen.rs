@@ -1,6 +1,8 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use environment::mutant::{Mutant, is_broken};
+
 use crate::batch::Batch;
 use crate::layout::BATCH_HEAD;
 use crate::shared::{Shared, State};
@@ -118,7 +120,9 @@ impl Pen {
         }
         file.file.write_all_at(&[IoSlice::new(&self.buffer)], offset)?;
         environment::failpoint!("journal.before-sync");
-        file.file.sync_data()?;
+        if !is_broken(Mutant::SyncDropped) {
+            file.file.sync_data()?;
+        }
         environment::failpoint!("journal.after-sync");
         if self.buffer.capacity() > KEPT_BUFFER {
             self.buffer = Vec::new();

@@ -1,6 +1,7 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use bytes::Bytes;
 use environment::Entropy;
+use environment::mutant::{Mutant, is_broken};
 use ids::Timestamp;
 use zeroize::Zeroizing;
 
@@ -136,7 +137,10 @@ pub fn seal<P: AsRef<[u8]>>(
     assert!(options.suite != Suite::Convergent, "identities are not bound to convergent blocks");
     let mut nonce = [0; NONCE_LEN];
     entropy.fill(&mut nonce);
-    seal_under(key.as_bytes(), &identity.to_bytes(), &nonce, parts, options)
+    if is_broken(Mutant::NonceReuse) {
+        nonce.copy_from_slice(&identity.to_bytes()[18..42]);
+    }
+    seal_under(key.as_bytes(), &identity.proved(), &nonce, parts, options)
 }
 
 /// Seals under a nonce that the caller answers for, bound to `identity`.
@@ -189,7 +193,7 @@ pub fn open(key: &FileKey, identity: &BlockIdentity, sealed: SealedBlock) -> Res
     match parse_clear(&sealed.0)? {
         // It would open wherever it lies.
         (suite @ Suite::Convergent, _) => Err(OpenError::UnknownSuite { suite: suite.byte() }),
-        _ => open_under(key.as_bytes(), &identity.to_bytes(), sealed),
+        _ => open_under(key.as_bytes(), &identity.proved(), sealed),
     }
 }
 

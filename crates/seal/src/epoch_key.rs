@@ -1,11 +1,15 @@
 use environment::Entropy;
 use ids::{ObjectId, VolumeId};
+use zeroize::Zeroizing;
 
 use crate::gcm::{GcmKey, TAG_LEN, gcm_nonce};
 use crate::secret::{KEY_LEN, derive, secret_key};
-use crate::{ContentKey, FileKey, KeyEpoch, OpenError};
+use crate::{ContentKey, FileKey, KeyEpoch, NameKey, OpenError};
 
-const FORMAT: u8 = 0xC1;
+const FILE: u8 = 0xC1;
+/// In the place of a file's key, when that was shredded: what tells its fragments' names.
+const NAMES: u8 = 0xC2;
+const CONTENT: u8 = 0xC3;
 const NONCE_LEN: usize = 24;
 
 /// A set of gateways that may read the same files; numbered inside a volume.
@@ -70,8 +74,14 @@ impl EpochKey {
         self.secret.as_bytes()
     }
 
-    /// Under which the files of this set and epoch share content.
-    fn content_key(&self) -> ContentKey {
+    /// Tells which key it is, to those who may read the records of a gateway; tells nothing else about it.
+    pub fn id(&self) -> [u8; 16] {
+        *derive(self.as_bytes(), "kurma key id", &[])
+    }
+
+    /// What is sealed in this epoch depends on, and nothing else: under it the files of this set and epoch share content, and
+    /// from it come their keys for the epoch. It outlives the epoch key, see [`wrap_content_key`].
+    pub fn content_key(&self) -> ContentKey {
         let identity = self.identity.to_bytes();
         ContentKey::from_bytes(*derive(self.as_bytes(), "kurma content key", &[&identity]))
     }
@@ -89,68 +99,115 @@ impl WrappedFileKey {
     pub fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
+
+    /// Whether stored bytes are what is left of the key of a shredded file.
+    pub fn is_of_shredded(wrapped: &[u8]) -> bool {
+        wrapped.first() == Some(&NAMES)
+    }
 }
 
-/// Wraps the key of the file `object`; costs well under a microsecond, so it may be done at every create (`K16`).
+/// A content key of an earlier epoch under the present epoch key.
+pub type WrappedContentKey = [u8; WrappedFileKey::LEN];
+
+/// Wraps the key of the file `object`; costs well under a microsecond, so it may be done at every create (`K16`). What is left of a
+/// shredded key is wrapped as that.
 pub fn wrap_file_key(
     epoch_key: &EpochKey,
     file_key: &FileKey,
     object: ObjectId,
     entropy: &dyn Entropy,
 ) -> WrappedFileKey {
-    let mut nonce = [0; NONCE_LEN];
-    entropy.fill(&mut nonce);
-    let mut out = [0; WrappedFileKey::LEN];
-    let (head, body) = out.split_at_mut(1 + NONCE_LEN);
-    head[0] = FORMAT;
-    head[1..].copy_from_slice(&nonce);
-    let (sealed, tag) = body.split_at_mut(KEY_LEN);
-    sealed.copy_from_slice(file_key.as_bytes());
-    let key = wrapping_key(epoch_key, &nonce);
-    tag.copy_from_slice(&key.seal(gcm_nonce(&nonce), &associated_data(epoch_key.identity, object), sealed));
-    WrappedFileKey(out)
+    WrappedFileKey(match file_key.is_shredded() {
+        false => wrap(epoch_key, (FILE, &object.to_bytes()), file_key.as_bytes(), entropy),
+        true => wrap(epoch_key, (NAMES, &object.to_bytes()), file_key.name_key().as_bytes(), entropy),
+    })
 }
 
-/// Unwraps the key of the file `object`.
+/// Unwraps the key of the file `object`, for the epoch of `epoch_key`.
 ///
 /// [`OpenError::Forged`] when it was wrapped under another epoch key or for another file, or is damaged.
 pub fn unwrap_file_key(epoch_key: &EpochKey, object: ObjectId, wrapped: &[u8]) -> Result<FileKey, OpenError> {
     let what = "a wrapped file key";
+    let kind = if wrapped.first() == Some(&NAMES) { NAMES } else { FILE };
+    let key = unwrap(epoch_key, (kind, &object.to_bytes()), wrapped, what)?;
+    Ok(match kind {
+        NAMES => FileKey::of_shredded(NameKey::from_bytes(*key)),
+        _ => FileKey::from_bytes(*key).among(epoch_key.content_key()),
+    })
+}
+
+/// Wraps the content key of the epoch `of`, whose epoch key is about to be destroyed.
+pub fn wrap_content_key(
+    epoch_key: &EpochKey,
+    of: KeyEpoch,
+    content: &ContentKey,
+    entropy: &dyn Entropy,
+) -> WrappedContentKey {
+    wrap(epoch_key, (CONTENT, &of.0.to_be_bytes()), content.as_bytes(), entropy)
+}
+
+/// Unwraps the content key of the epoch `of`; errors as for [`unwrap_file_key`].
+pub fn unwrap_content_key(
+    epoch_key: &EpochKey,
+    of: KeyEpoch,
+    wrapped: &[u8],
+) -> Result<ContentKey, OpenError> {
+    let key = unwrap(epoch_key, (CONTENT, &of.0.to_be_bytes()), wrapped, "a wrapped content key")?;
+    Ok(ContentKey::from_bytes(*key))
+}
+
+fn wrap(
+    epoch_key: &EpochKey,
+    (kind, of): (u8, &[u8]),
+    key: &[u8; KEY_LEN],
+    entropy: &dyn Entropy,
+) -> [u8; WrappedFileKey::LEN] {
+    let mut nonce = [0; NONCE_LEN];
+    entropy.fill(&mut nonce);
+    let mut out = [0; WrappedFileKey::LEN];
+    let (head, body) = out.split_at_mut(1 + NONCE_LEN);
+    head[0] = kind;
+    head[1..].copy_from_slice(&nonce);
+    let (sealed, tag) = body.split_at_mut(KEY_LEN);
+    sealed.copy_from_slice(key);
+    let aad = associated_data(epoch_key.identity, kind, of);
+    tag.copy_from_slice(&wrapping_key(epoch_key, &nonce).seal(gcm_nonce(&nonce), &aad, sealed));
+    out
+}
+
+fn unwrap(
+    epoch_key: &EpochKey,
+    (kind, of): (u8, &[u8]),
+    wrapped: &[u8],
+    what: &'static str,
+) -> Result<Zeroizing<[u8; KEY_LEN]>, OpenError> {
     let wrapped: &[u8; WrappedFileKey::LEN] = wrapped.try_into().map_err(|_| OpenError::WrongLength {
         what,
         len: wrapped.len(),
         needed: WrappedFileKey::LEN,
     })?;
-    if wrapped[0] != FORMAT {
+    if wrapped[0] != kind {
         return Err(OpenError::UnknownFormat { what, byte: wrapped[0] });
     }
     let (head, body) = wrapped.split_at(1 + NONCE_LEN);
     let (sealed, tag) = body.split_at(KEY_LEN);
     let mut nonce = [0; NONCE_LEN];
     nonce.copy_from_slice(&head[1..]);
-    let mut key = zeroize::Zeroizing::new([0; KEY_LEN]);
-    wrapping_key(epoch_key, &nonce).open_into(
-        gcm_nonce(&nonce),
-        &associated_data(epoch_key.identity, object),
-        sealed,
-        tag,
-        &mut *key,
-    )?;
-    Ok(FileKey::from_bytes(*key).among(epoch_key.content_key()))
+    let mut key = Zeroizing::new([0; KEY_LEN]);
+    let aad = associated_data(epoch_key.identity, kind, of);
+    wrapping_key(epoch_key, &nonce).open_into(gcm_nonce(&nonce), &aad, sealed, tag, &mut *key)?;
+    Ok(key)
 }
 
 fn wrapping_key(epoch_key: &EpochKey, nonce: &[u8; NONCE_LEN]) -> GcmKey {
     GcmKey::new(&derive(epoch_key.as_bytes(), "kurma file key wrap", &[nonce]))
 }
 
-fn associated_data(
-    identity: EpochIdentity,
-    object: ObjectId,
-) -> [u8; 1 + EpochIdentity::LEN + ObjectId::LEN] {
-    let mut out = [0; 1 + EpochIdentity::LEN + ObjectId::LEN];
-    out[0] = FORMAT;
-    out[1..1 + EpochIdentity::LEN].copy_from_slice(&identity.to_bytes());
-    out[1 + EpochIdentity::LEN..].copy_from_slice(&object.to_bytes());
+fn associated_data(identity: EpochIdentity, kind: u8, of: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1 + EpochIdentity::LEN + ObjectId::LEN);
+    out.push(kind);
+    out.extend_from_slice(&identity.to_bytes());
+    out.extend_from_slice(of);
     out
 }
 
@@ -186,6 +243,32 @@ mod tests {
         }
         let stranger = EpochKey::generate(IDENTITY, &entropy);
         assert_eq!(unwrap_file_key(&stranger, OBJECT, wrapped.as_bytes()), Err(OpenError::Forged));
+    }
+
+    #[test]
+    fn what_is_left_of_a_shredded_key_is_wrapped_as_that() {
+        let entropy = SystemEntropy::new();
+        let epoch_key = EpochKey::generate(IDENTITY, &entropy);
+        let file_key = FileKey::generate(&entropy);
+        let left = FileKey::of_shredded(file_key.name_key());
+        let wrapped = wrap_file_key(&epoch_key, &left, OBJECT, &entropy);
+        let back = unwrap_file_key(&epoch_key, OBJECT, wrapped.as_bytes()).unwrap();
+        assert!(back.is_shredded() && back.name_key() == file_key.name_key());
+        let mut as_file = *wrapped.as_bytes();
+        as_file[0] = FILE;
+        assert_eq!(unwrap_file_key(&epoch_key, OBJECT, &as_file), Err(OpenError::Forged));
+    }
+
+    #[test]
+    fn a_content_key_outlives_its_epoch_under_the_next_one() {
+        let entropy = SystemEntropy::new();
+        let old = EpochKey::generate(IDENTITY, &entropy);
+        let new = EpochKey::generate(EpochIdentity { epoch: KeyEpoch(4), ..IDENTITY }, &entropy);
+        let wrapped = wrap_content_key(&new, KeyEpoch(3), &old.content_key(), &entropy);
+        assert_eq!(unwrap_content_key(&new, KeyEpoch(3), &wrapped), Ok(old.content_key()));
+        assert_eq!(unwrap_content_key(&new, KeyEpoch(2), &wrapped), Err(OpenError::Forged));
+        assert_eq!(unwrap_content_key(&old, KeyEpoch(3), &wrapped), Err(OpenError::Forged));
+        assert!(unwrap_file_key(&new, OBJECT, &wrapped).is_err());
     }
 
     #[test]

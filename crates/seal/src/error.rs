@@ -60,7 +60,7 @@ pub enum KeyFileError {
         reason: String,
     },
     /// Written by a newer version.
-    #[error("key file version {found} is not supported; this program knows version 1")]
+    #[error("key file version {found} is not supported; this program knows versions 1 and 2")]
     UnknownVersion {
         /// The version found.
         found: String,
@@ -68,7 +68,7 @@ pub enum KeyFileError {
     /// All lines are there but do not fit together: a typing or copying error.
     #[error("the key file is damaged: its {field} does not match; use another copy of it")]
     Damaged {
-        /// `checksum` or `id`.
+        /// `checksum`, `id` or `opener`.
         field: &'static str,
     },
     /// The key file of another gateway.
@@ -103,7 +103,7 @@ pub enum KeyFileError {
     /// The file system refused.
     #[error("cannot {action} key file {}: {source}", path.display())]
     Io {
-        /// `read` or `create`.
+        /// `read`, `create` or `replace`.
         action: &'static str,
         /// The path.
         path: PathBuf,

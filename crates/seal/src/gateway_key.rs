@@ -61,13 +61,20 @@ impl FromStr for GatewayPublicKey {
 pub struct GatewayKeyPair {
     private: PrivateKey,
     public: GatewayPublicKey,
+    /// The other one, while it is being replaced: nothing is wrapped to it.
+    other: Option<PrivateKey>,
 }
 
 impl GatewayKeyPair {
     pub(crate) fn new(gateway: GatewayId, secret: &[u8; X25519_LEN]) -> GatewayKeyPair {
         let private = hpke::private_key(secret);
         let x25519 = hpke::public_key(&private);
-        GatewayKeyPair { private, public: GatewayPublicKey { gateway, x25519 } }
+        GatewayKeyPair { private, public: GatewayPublicKey { gateway, x25519 }, other: None }
+    }
+
+    /// The same; opens also what was wrapped to `other`.
+    pub(crate) fn after(self, other: GatewayKeyPair) -> GatewayKeyPair {
+        GatewayKeyPair { other: Some(other.private), ..self }
     }
 
     /// The public half, to be handed to other gateways.
@@ -139,11 +146,17 @@ pub fn open_epoch_key(
         return Err(OpenError::UnknownSuite { suite: wrapped[1] });
     }
     let encapsulated = wrapped[2..].first_chunk().expect("the length was checked");
-    let mut body = Zeroizing::new([0; KEY_LEN + TAG_LEN]);
-    body.copy_from_slice(&wrapped[2 + X25519_LEN..]);
     let aad = associated_data(identity, keys.public.gateway);
-    hpke::open(&AES_256_GCM, &keys.private, encapsulated, INFO, &aad, &mut body[..])?;
-    Ok(EpochKey::from_bytes(identity, *body.first_chunk().expect("48 bytes start with 32 bytes")))
+    let open = |private: &PrivateKey| {
+        let mut body = Zeroizing::new([0; KEY_LEN + TAG_LEN]);
+        body.copy_from_slice(&wrapped[2 + X25519_LEN..]);
+        hpke::open(&AES_256_GCM, private, encapsulated, INFO, &aad, &mut body[..])?;
+        Ok(EpochKey::from_bytes(identity, *body.first_chunk().expect("48 bytes start with 32 bytes")))
+    };
+    match (open(&keys.private), &keys.other) {
+        (Err(OpenError::Forged), Some(other)) => open(other),
+        (opened, _) => opened,
+    }
 }
 
 fn associated_data(identity: EpochIdentity, recipient: GatewayId) -> [u8; 4 + EpochIdentity::LEN] {
@@ -178,6 +191,22 @@ mod tests {
         assert_eq!(open_epoch_key(&renamed, IDENTITY, wrapped.as_bytes()), Err(OpenError::Forged));
         let later = EpochIdentity { epoch: KeyEpoch(4), ..IDENTITY };
         assert_eq!(open_epoch_key(&here, later, wrapped.as_bytes()), Err(OpenError::Forged));
+    }
+
+    #[test]
+    fn while_a_pair_is_replaced_both_open_and_afterwards_only_the_new_one() {
+        let entropy = SystemEntropy::new();
+        let key = EpochKey::generate(IDENTITY, &entropy);
+        let pair = |secret| GatewayKeyPair::new(GatewayId(1), &[secret; 32]);
+        let old = wrap_epoch_key(&key, pair(1).public(), &entropy).unwrap();
+        let both = pair(2).after(pair(1));
+        let new = wrap_epoch_key(&key, both.public(), &entropy).unwrap();
+        for wrapped in [&old, &new] {
+            assert_eq!(open_epoch_key(&both, IDENTITY, wrapped.as_bytes()).as_ref(), Ok(&key));
+        }
+        assert_eq!(open_epoch_key(&pair(2), IDENTITY, new.as_bytes()).as_ref(), Ok(&key));
+        assert_eq!(open_epoch_key(&pair(2), IDENTITY, old.as_bytes()), Err(OpenError::Forged));
+        assert_eq!(open_epoch_key(&pair(1), IDENTITY, new.as_bytes()), Err(OpenError::Forged));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use environment::mutant::{Mutant, is_broken};
 use ids::{BlockIndex, GatewayId, ObjectId, Version, VolumeId};
 
 /// Generation of an accessor set's epoch key; a gateway that leaves the set starts a new one.
@@ -37,6 +38,14 @@ impl BlockIdentity {
         out[50..52].copy_from_slice(&self.creator.0.to_be_bytes());
         out[52..].copy_from_slice(&self.epoch.0.to_be_bytes());
         out
+    }
+
+    /// What is authenticated with a block and its fragments: all of it.
+    pub fn proved(&self) -> [u8; Self::LEN] {
+        match is_broken(Mutant::VersionUnchecked) {
+            true => BlockIdentity { version: Version(0), ..*self }.to_bytes(),
+            false => self.to_bytes(),
+        }
     }
 }
 

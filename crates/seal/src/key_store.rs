@@ -26,6 +26,26 @@ pub fn create_key_file(path: &Path, key: &KeyFile) -> Result<(), KeyFileError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
+/// Puts another key file in the place of one, durably: afterwards there is the one or the other. What the old one held is
+/// overwritten, as far as the disk really writes where it is told to.
+pub fn replace_key_file(path: &Path, key: &KeyFile) -> Result<(), KeyFileError> {
+    let failed = |source: io::Error| KeyFileError::Io { action: "replace", path: path.to_owned(), source };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    match std::fs::remove_file(&new) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
+        _ => {}
+    }
+    create_key_file(&new, key)?;
+    let mut old = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+    std::fs::rename(&new, path).map_err(failed)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    let length = old.metadata().map_err(failed)?.len().min(MAX_LEN);
+    old.write_all(&vec![0; length as usize]).and_then(|()| old.sync_all()).map_err(failed)
+}
+
 /// Reads a key file; refuses one that others than its owner can read ([`KeyFileError::TooOpen`]).
 pub fn load_key_file(path: &Path) -> Result<KeyFile, KeyFileError> {
     let failed = |source: io::Error| KeyFileError::Io { action: "read", path: path.to_owned(), source };
@@ -71,6 +91,24 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = load_key_file(&path).unwrap_err().to_string();
         assert!(error.contains("chmod 600") && error.contains("640"), "{error}");
+    }
+
+    #[test]
+    fn a_replaced_key_file_is_private_and_the_old_bytes_are_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gateway.key");
+        let entropy = SystemEntropy::new();
+        let old = KeyFile::generate(GatewayId(1), &entropy);
+        create_key_file(&path, &old).unwrap();
+        let mut still_open = File::open(&path).unwrap();
+        fs::write(folder.path().join("gateway.key.new"), "left over").unwrap();
+        let new = old.with_next_opener(&entropy).unwrap();
+        replace_key_file(&path, &new).unwrap();
+        assert_eq!(load_key_file(&path).unwrap(), new);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut bytes = Vec::new();
+        still_open.read_to_end(&mut bytes).unwrap();
+        assert!(!bytes.is_empty() && bytes.iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A *sealed block* is what leaves the gateway: one version of one block of one file, encrypted under the file's
 //! key with a fresh random 192-bit nonce, and bound to its identity (volume, object, block index, version,
-//! creator, key epoch), none of which can be read from it. A block that was swapped, replayed, moved or damaged
+//! creator, key epoch of the sealing), none of which can be read from it. A block that was swapped, replayed, moved or damaged
 //! does not open. [`seal`] and [`open`] do this; [`fragment_name`] gives the fragments of a sealed block names
 //! that reveal nothing (`K24`).
 //!
@@ -103,12 +103,21 @@
 //! `kdf(epoch key, "kurma file key wrap", nonce, 32)`, GCM nonce = the last 12 bytes of the nonce, associated data =
 //! `0xC1` ‖ volume 16 ‖ accessor set 4 ‖ epoch 4 ‖ object 18.
 //!
+//! In the place of the key of a shredded file stands its name key, wrapped the same way with `0xC2`. The **wrapped content key** of an epoch whose
+//! epoch key is destroyed begins with `0xC3`, and has that epoch's number, 4 bytes, in the place of the object.
+//!
+//! **File key of an epoch** e > 1, under which blocks are sealed in it: `kdf(file key, "kurma file key of an epoch", salt 32 ‖ e 4, 32)` with
+//! salt = `kdf(content key of the epoch, "kurma epoch salt", "", 32)`. In epoch 1 it is the file key. Names use the file key in all epochs.
+//!
 //! **Wrapped epoch key** (82 bytes): `0xE1`, suite 1, encapsulated key 32, ciphertext 32, tag 16: HPKE (RFC 9180)
 //! base mode with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM; info = `kurma epoch key`, associated data
 //! = the first two bytes ‖ volume 16 ‖ accessor set 4 ‖ epoch 4 ‖ receiving gateway 2.
 //!
 //! **Record**: AES-256-GCM under `kdf(node key, "kurma segment", salt 32 ‖ purpose, 32)`, nonce = 4 zero bytes ‖
 //! position 8; the tag of 16 bytes is stored by the caller.
+//!
+//! **Signature** of what a gateway states: Ed25519, 64 bytes; the seed is the gateway's shared secret `signatures`
+//! ([`KeyFile::shared_secret`]).
 //!
 //! **Key file**: see [`KeyFile`].
 
@@ -131,6 +140,7 @@ mod padding;
 mod record;
 mod seal_id;
 mod secret;
+mod signing;
 
 pub use block::{
     MAX_PLAINTEXT, OpenedBlock, SEAL_DATA_AT, SEAL_OVERHEAD, SealOptions, SealedBlock, Suite, open, seal,
@@ -138,14 +148,18 @@ pub use block::{
 };
 pub use certificate::{BlockName, Certificate, CertificateKey, Verifier};
 pub use convergent::{ContentId, content_id, open_convergent, seal_convergent};
-pub use epoch_key::{AccessorSetId, EpochIdentity, EpochKey, WrappedFileKey, unwrap_file_key, wrap_file_key};
+pub use epoch_key::{
+    AccessorSetId, EpochIdentity, EpochKey, WrappedContentKey, WrappedFileKey, unwrap_content_key,
+    unwrap_file_key, wrap_content_key, wrap_file_key,
+};
 pub use error::{KeyFileError, OpenError};
 pub use file_key::{ContentKey, FileKey, FragmentKey, NameKey};
 pub use fragment_name::fragment_name;
 pub use gateway_key::{GatewayKeyPair, GatewayPublicKey, WrappedEpochKey, open_epoch_key, wrap_epoch_key};
 pub use identity::{BlockIdentity, KeyEpoch};
 pub use key_file::{KeyFile, KeyFileId};
-pub use key_store::{create_key_file, load_key_file};
+pub use key_store::{create_key_file, load_key_file, replace_key_file};
 pub use padding::Padding;
 pub use record::{NodeKey, SegmentKey, TAG_LEN};
 pub use seal_id::SealId;
+pub use signing::{SIGNATURE_LEN, SigningKey, VerifyingKey};

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Cleaner, GarbageCollector, MaintainedVolume, Migrator, Reaper, Repairer, Scrubber, UpkeepConfig,
-    UpkeepError, WriteBack,
+    Cleaner, GarbageCollector, Gate, MaintainedVolume, Migrator, Reaper, Repairer, ScrubNotes, ScrubSchedule,
+    Scrubber, UpkeepConfig, UpkeepError, WriteBack,
 };
 
 /// All upkeep of one volume. [`Upkeep::start`] runs the loops; the parts can also be driven one by one.
@@ -40,30 +40,31 @@ pub struct Upkeep<V: ?Sized> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "says what is not in the clouds yet"]
 pub struct Flushed {
-    /// Dirty bytes that are only in the local journal.
+    /// Dirty bytes that are only in the local journal, but for what a [`Gate`] keeps there.
     pub left_dirty_bytes: u64,
     /// Blocks that lack fragments in some clouds.
     pub left_repairs: u64,
 }
 
 impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
-    /// The upkeep of `volume`, not yet running.
+    /// The upkeep of `volume`, not yet running; `gate` is asked before dirty data is written back.
     pub fn new(
         volume: Arc<V>,
         cache: Cache,
         blocks: Arc<BlockStore>,
         env: Environment,
         config: UpkeepConfig,
+        gate: Option<Arc<dyn Gate>>,
     ) -> Arc<Upkeep<V>> {
         let (v, b, e, c) = (&volume, &blocks, &env, &config);
-        let write_back = WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone());
+        let write_back = WriteBack::new(v.clone(), cache.clone(), b.clone(), e.clone(), c.clone(), gate);
         Arc::new(Upkeep {
             migrator: Migrator::new(v.clone(), &write_back, e.clone(), c.clone()),
             write_back,
             repairer: Repairer::new(v.clone(), b.clone(), e.clone(), c.clone()),
             garbage: GarbageCollector::new(v.clone(), b.clone(), e.clone(), c.clone()),
             cleaner: Cleaner::new(v.clone(), b.clone(), e.clone(), c.clone()),
-            scrubber: Scrubber::new(v.clone(), b.clone(), e.clone(), c.clone()),
+            scrubber: Scrubber::new(v.clone(), b.clone(), e.clone()),
             reaper: Reaper::new(v.clone(), e.clone(), c.clone()),
             volume,
             cache,
@@ -73,19 +74,18 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
         })
     }
 
-    /// Starts the loops. Once.
+    /// Starts the loops but that of scrubs. Once.
     pub fn start(self: &Arc<Self>) {
         let mut tasks = self.tasks.lock();
         let me = || Arc::clone(self);
-        let (one, two, three, four) = (me(), me(), me(), me());
-        let (five, six, seven) = (me(), me(), me());
+        let (one, two, three) = (me(), me(), me());
+        let (four, five, six) = (me(), me(), me());
         tasks.spawn(async move { one.write_back.run(&one.stop).await });
         tasks.spawn(async move { two.repairer.run(&two.stop).await });
         tasks.spawn(async move { three.garbage.run(&three.stop).await });
-        tasks.spawn(async move { four.scrubber.run(&four.stop).await });
-        tasks.spawn(async move { five.reaper.run(&five.stop).await });
-        tasks.spawn(async move { six.migrator.run(&six.stop).await });
-        tasks.spawn(async move { seven.cleaner.run(&seven.stop).await });
+        tasks.spawn(async move { four.reaper.run(&four.stop).await });
+        tasks.spawn(async move { five.migrator.run(&five.stop).await });
+        tasks.spawn(async move { six.cleaner.run(&six.stop).await });
     }
 
     /// Writes back what is dirty now and repairs what is queued, for at most `limit`; says what is left. Needs the
@@ -107,19 +107,21 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
             Some(report) => report.left,
             None => self.queued_repairs().await?,
         };
-        Ok(Flushed { left_dirty_bytes: self.cache.dirty_bytes(scope), left_repairs })
+        let kept = self.cache.held_back(self.volume.id()).kept_bytes;
+        Ok(Flushed { left_dirty_bytes: self.cache.dirty_bytes(scope).saturating_sub(kept), left_repairs })
     }
 
     /// Blocks in the repair queue.
     pub async fn queued_repairs(&self) -> Result<u64, UpkeepError> {
-        let (mut count, mut after) = (0, None);
-        loop {
-            let rows = self.volume.repairs(after.as_ref(), 1024).await;
-            let rows = rows.map_err(UpkeepError::volume("reading the repair queue"))?;
-            let Some(last) = rows.last() else { return Ok(count) };
-            count += rows.len() as u64;
-            after = Some(last.row.clone());
-        }
+        self.repairer.queued().await
+    }
+
+    /// Starts to check all fragments once in every period. Once.
+    pub fn start_scrubs(self: &Arc<Self>, schedule: ScrubSchedule, notes: Arc<dyn ScrubNotes>) {
+        let me = Arc::clone(self);
+        self.tasks.lock().spawn(async move {
+            me.scrubber.run(schedule, (&me.repairer, &*notes), &me.stop).await;
+        });
     }
 
     /// Flushes for at most `limit`, then ends the loops; what has been begun is finished, for at most `limit` again.

@@ -218,11 +218,7 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
                 let Some(version) = found.map_err(UpkeepError::volume("looking for a pack"))? else {
                     continue;
                 };
-                let goes_with = |haul: &Haul| {
-                    let (one, other) = (haul.placement(), &version.placement);
-                    (one.scheme(), one.clouds()) == (other.scheme(), other.clouds())
-                };
-                match hauls.iter().position(goes_with) {
+                match hauls.iter().position(|haul| haul.placement().shares_packs(&version.placement)) {
                     Some(at) if hauls[at].has_room(&pack, self.config.pack_size) => {
                         hauls[at].packs.push((pack, version));
                     }

@@ -27,10 +27,6 @@ pub struct UpkeepConfig {
     pub garbage_interval: Duration,
     /// How often the repair queue is tried.
     pub repair_interval: Duration,
-    /// How often all fragments are checked; zero for never.
-    pub scrub_interval: Duration,
-    /// Bytes a second that a periodic scrub fetches at most.
-    pub scrub_rate: u64,
     /// Bytes a second that are moved at most from one policy to another; zero: no limit.
     pub migration_rate: u64,
     /// How often it is looked at the least whether files are to be moved so.
@@ -58,8 +54,6 @@ impl Default for UpkeepConfig {
             write_back_tick: Duration::from_secs(1),
             garbage_interval: Duration::from_secs(60),
             repair_interval: Duration::from_secs(30),
-            scrub_interval: Duration::ZERO,
-            scrub_rate: 8 << 20,
             migration_rate: 32 << 20,
             migration_interval: Duration::from_secs(60),
             reap_interval: Duration::from_secs(10),

@@ -1,6 +1,6 @@
 //! Work behind the scenes of a gateway's volumes: write-back, garbage collection, scrub and repair.
 //!
-//! Six loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
+//! Seven loops per volume, each a struct of its own with `run(stop)` for service and `once()` for tests and
 //! administrators; [`Upkeep`] starts and stops them together.
 //!
 //! - [`WriteBack`] moves dirty data from the cache to the clouds: fragments first, then one metadata transaction
@@ -10,9 +10,12 @@
 //!   when a read has just put something there.
 //! - [`GarbageCollector`] deletes block versions that nobody refers to any more (`K47`).
 //! - [`Cleaner`] takes what is still held out of packs that are mostly garbage.
-//! - [`Scrubber`] fetches and proves fragments that nobody has read for a while.
+//! - [`Scrubber`] fetches and proves every fragment once in a period, at a bounded rate; a period goes on over restarts, and keeps
+//!   books of what it found.
 //! - [`Reaper`] takes removed files apart once they are closed.
 //! - [`Migrator`] has write-back store blocks once more whose file has another policy now (decision 28).
+//!
+//! A [`Gate`] before write-back may hold files back, as a scanner for malware does (crate `scan`).
 //!
 //! What it is not: it decides nothing about files. What is to be stored, deleted or repaired comes from the volume
 //! ([`MaintainedVolume`]), and how from the block store.
@@ -25,6 +28,7 @@ mod clean;
 mod config;
 mod error;
 mod garbage;
+mod gate;
 mod loader;
 mod maintained_volume;
 mod migration;
@@ -41,12 +45,14 @@ pub use clean::{CleanReport, Cleaner, CleaningCosts, PacksSeen};
 pub use config::UpkeepConfig;
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
+pub use gate::Gate;
 pub use maintained_volume::{
     Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, MovedBlock, NewBlock, NewPack, Packed, Plan,
     Plans, RepairRow, Rewrite, Rewrites, UsedPack, VolumeFailure, Written, WrittenAs,
 };
 pub use migration::{Migrator, Offered};
+pub use pace::Pace;
 pub use reaper::Reaper;
 pub use repair::{RepairReport, Repairer};
-pub use scrub::{ScrubReport, Scrubber};
+pub use scrub::{ScrubCounts, ScrubNotes, ScrubPeriod, ScrubReport, ScrubSchedule, Scrubber};
 pub use write_back::{WriteBack, WriteBackReport};

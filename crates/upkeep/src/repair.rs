@@ -1,9 +1,10 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, LoadError};
 use bytes::Bytes;
+use environment::mutant::{Mutant as Promise, is_broken};
 use environment::{Environment, failpoint};
 use futures::stream::{StreamExt, iter};
 use parking_lot::Mutex;
@@ -16,6 +17,8 @@ use crate::{BlockVersion, MaintainedVolume, RepairRow, UpkeepConfig, UpkeepError
 const BATCH: usize = 64;
 /// Blocks repaired at the same time.
 const PARALLEL: usize = 8;
+/// Rows counted at a time.
+const COUNTED: usize = 1024;
 
 /// Stores missing and bad fragments anew, from the durable repair queue (`K63`) and at once after a read met some
 /// (`K65`). A cloud that refuses is left alone for a while that doubles, the others are repaired meanwhile.
@@ -26,6 +29,9 @@ pub struct Repairer<V: ?Sized> {
     config: UpkeepConfig,
     backoff: Backoff,
     clouds: Mutex<HashMap<CloudId, Sickness>>,
+    repaired: Mutex<BTreeMap<CloudId, u64>>,
+    /// Held by a pass: two at a time would store the same fragments twice.
+    passing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -56,7 +62,8 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         config: UpkeepConfig,
     ) -> Repairer<V> {
         let backoff = Backoff::new(config.first_pause, config.longest_pause);
-        Repairer { volume, blocks, env, config, backoff, clouds: Mutex::default() }
+        let (clouds, repaired, passing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
+        Repairer { volume, blocks, env, config, backoff, clouds, repaired, passing }
     }
 
     /// Repairs until `stop`: at intervals, and at once when a read has met something.
@@ -84,8 +91,26 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         self.clouds.lock().clear();
     }
 
-    /// One pass over the whole queue.
+    /// Fragments stored anew since the start, by cloud.
+    pub fn repaired(&self) -> BTreeMap<CloudId, u64> {
+        self.repaired.lock().clone()
+    }
+
+    /// Blocks in the queue.
+    pub async fn queued(&self) -> Result<u64, UpkeepError> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let rows = self.volume.repairs(after.as_ref(), COUNTED).await;
+            let rows = rows.map_err(UpkeepError::volume("reading the repair queue"))?;
+            let Some(last) = rows.last() else { return Ok(count) };
+            count += rows.len() as u64;
+            after = Some(last.row.clone());
+        }
+    }
+
+    /// One pass over the whole queue, after the one that is under way.
     pub async fn once(&self) -> Result<RepairReport, UpkeepError> {
+        let _alone = self.passing.lock().await;
         let mut report = RepairReport::default();
         let mut after = None;
         loop {
@@ -93,6 +118,11 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
             let rows = rows.map_err(UpkeepError::volume("reading the repair queue"))?;
             let Some(last) = rows.last() else { return Ok(report) };
             after = Some(last.row.clone());
+            if is_broken(Promise::RepairSwapped) {
+                let done: Vec<_> = rows.iter().map(|row| (row.row.clone(), Vec::new())).collect();
+                let repaired = self.volume.repaired(&done).await;
+                repaired.map_err(UpkeepError::volume("removing repairs from the queue"))?;
+            }
             let results: Vec<_> =
                 iter(rows).map(|row| self.repair(row)).buffer_unordered(PARALLEL).collect().await;
             let mut changed = Vec::new();
@@ -108,7 +138,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
                     changed.push((row, left));
                 }
             }
-            if !changed.is_empty() {
+            if !changed.is_empty() && !is_broken(Promise::RepairSwapped) {
                 failpoint!("repair.before-commit");
                 let repaired = self.volume.repaired(&changed).await;
                 repaired.map_err(UpkeepError::volume("removing repairs from the queue"))?;
@@ -142,7 +172,9 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
             Ok(repaired) => {
                 let mut clouds = self.clouds.lock();
                 for fragment in &repaired.repaired {
-                    clouds.remove(&placement.clouds()[usize::from(*fragment)]);
+                    let cloud = placement.clouds()[usize::from(*fragment)];
+                    clouds.remove(&cloud);
+                    *self.repaired.lock().entry(cloud).or_default() += 1;
                 }
                 for fault in repaired.failed {
                     let sick = clouds.entry(fault.cloud).or_default();

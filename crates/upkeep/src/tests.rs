@@ -3,6 +3,8 @@
 mod clouds_fail;
 mod collect;
 mod commits;
+mod gate;
 mod life;
+mod scrubs;
 mod small_volume;
 mod world;

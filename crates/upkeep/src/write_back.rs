@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blocks::BlockStore;
-use cache::{Cache, DirtyBlock, Selection, StagedBlock};
+use cache::{BlockSnapshot, Cache, DirtyBlock, Selection, StagedBlock};
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::{
-    Base, MaintainedVolume, NewBlock, Plan, Rewrite, UpkeepConfig, UpkeepError, VolumeFailure, Written,
+    Base, Gate, MaintainedVolume, NewBlock, Plan, Rewrite, UpkeepConfig, UpkeepError, VolumeFailure, Written,
     WrittenAs,
 };
 use contents::{Contents, Storing};
@@ -70,6 +70,7 @@ struct Parts<V: ?Sized> {
     report: Mutex<WriteBackReport>,
     contents: Contents,
     rewrites: Arc<RewriteQueue>,
+    gate: Option<Arc<dyn Gate>>,
 }
 
 #[derive(Default)]
@@ -98,13 +99,14 @@ struct InFlight {
 }
 
 impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
-    /// Writes back `volume`.
+    /// Writes back what the gate admits of `volume`; without one all.
     pub fn new(
         volume: Arc<V>,
         cache: Cache,
         blocks: Arc<BlockStore>,
         env: Environment,
         config: UpkeepConfig,
+        gate: Option<Arc<dyn Gate>>,
     ) -> WriteBack<V> {
         let units = (config.in_flight / UNIT).clamp(1, u64::from(u32::MAX >> 4)) as u32;
         WriteBack {
@@ -121,6 +123,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 report: Mutex::default(),
                 contents: Contents::default(),
                 rewrites: Arc::default(),
+                gate,
             }),
             alone: tokio::sync::Mutex::new(()),
             retry: Notify::new(),
@@ -225,16 +228,14 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         // Of a journal that is full of what is no longer dirty, checkpoints make room, not write-back.
         let hurry = cache.is_crowded(self.volume.id());
         let selection = Selection { bytes: self.config.in_flight.max(1), blocks: room, hurry };
-        let claimed = cache.claim_dirty(self.volume.id(), &selection);
-        // What is clean can wait.
-        let rewrites = self.rewrites.take(room - claimed.len());
-        if claimed.is_empty() && rewrites.is_empty() {
-            return 0;
-        }
         // Fixed before the metadata is looked at: what becomes clean in between shows in the metadata.
         let writing = self.blocks.writing();
-        let mut snapshots: Vec<_> =
-            claimed.into_iter().filter_map(|dirty| Some((cache.snapshot(&dirty)?, dirty))).collect();
+        let (mut snapshots, claimed) = self.claim_admitted(&selection);
+        // What is clean can wait.
+        let rewrites = self.rewrites.take(room - claimed);
+        if claimed == 0 && rewrites.is_empty() {
+            return 0;
+        }
         for (Rewrite { file, shift, block, .. }, ticket) in rewrites {
             let claimed = cache.claim_clean(file, shift, block, ticket);
             snapshots.extend(claimed.map(|(dirty, snapshot)| (snapshot, dirty)));
@@ -299,6 +300,23 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         drive.outstanding -= damaged.len();
         self.damaged(damaged);
         count
+    }
+
+    /// Claims dirty blocks that the gate admits; these, and how many were claimed with them.
+    fn claim_admitted(&self, selection: &Selection) -> (Vec<(BlockSnapshot, DirtyBlock)>, usize) {
+        loop {
+            let claimed = self.cache.claim_dirty(self.volume.id(), selection);
+            let count = claimed.len();
+            let mut snapshots: Vec<_> =
+                claimed.into_iter().filter_map(|dirty| Some((self.cache.snapshot(&dirty)?, dirty))).collect();
+            let Some(gate) = &self.gate else { return (snapshots, count) };
+            let fixed = snapshots.len();
+            snapshots.retain(|(snapshot, _)| gate.admits(snapshot));
+            // The files of the others are held back, so there are fewer in every round.
+            if !snapshots.is_empty() || fixed == 0 {
+                return (snapshots, count);
+            }
+        }
     }
 
     /// Passes over blocks whose metadata is damaged; the others go on.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use blocks::SealId;
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Version};
 use meta::{MetaError, Scan};
@@ -61,11 +62,11 @@ impl Volume {
                 let Some(file) = inner.file_rows(transaction, object).await? else { continue };
                 let identity = |version: GarbageVersion| {
                     let GarbageVersion { block, version, creator, seal } = version;
-                    let (volume, epoch) = (inner.id, file.key.epoch);
+                    let (volume, epoch) = (inner.id, inner.epochs.of(seal));
                     (BlockIdentity { volume, object, block, version, creator, epoch }, seal)
                 };
                 let versions = attempts.versions(block).map(identity).collect();
-                let key = inner.open_key(object, &file.key)?;
+                let key = inner.open_names(object, &file.key)?;
                 let policy = attempts.policy.unwrap_or(file.base);
                 let placement = inner.policy(policy)?.placement.clone().into();
                 found.push(GarbageRow { row, versions, key, placement });
@@ -81,6 +82,7 @@ impl Inner {
     pub async fn begin_attempts(
         &self,
         blocks: &[Candidate],
+        seal: SealId,
     ) -> Result<Vec<Result<Option<Version>, VolumeError>>, VolumeError> {
         if blocks.is_empty() {
             return Ok(Vec::new());
@@ -88,7 +90,7 @@ impl Inner {
         upkeep_transaction!(self.node, |transaction| {
             let mut begun = Vec::with_capacity(blocks.len());
             for candidate in blocks {
-                let version = self.begin_attempt(transaction, candidate).await;
+                let version = self.begin_attempt(transaction, candidate, seal).await;
                 if let Err(error @ VolumeError::Meta(_)) = version {
                     return Err(error);
                 }
@@ -102,13 +104,12 @@ impl Inner {
         &self,
         transaction: &mut dyn meta::Transaction,
         &Candidate { object, block, ref file, next }: &Candidate,
+        seal: SealId,
     ) -> Result<Option<Version>, VolumeError> {
         // Whoever takes the file apart removes its key, and must not miss what is noted here.
-        if transaction.get(&self.keys.key(object)).await?.is_none() {
-            return Ok(None);
-        }
+        let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         transaction.touch(&self.keys.attempts_guard(object));
-        let (creator, seal) = (self.node.gateway, self.node.seal);
+        let creator = self.node.gateway;
         let before = self.attempts_at(transaction, object, block).await?;
         let version = before.map_or(next, |before| next.max(before.last.next()));
         let policy = Some(file.policy_id);
@@ -122,7 +123,7 @@ impl Inner {
             Some(before) => {
                 let (versions, policy) = (before.versions(block).collect(), before.policy);
                 let policy = policy.unwrap_or(file.base);
-                self.put_garbage(transaction, object, policy, &file.key, versions).await?;
+                self.put_garbage(transaction, object, policy, &key, versions).await?;
                 version
             }
             None => version,

@@ -1,5 +1,9 @@
 //! `kurma meta check`: every invariant of a volume's rows.
 
+mod packs;
+mod tree;
+mod versions;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -12,10 +16,8 @@ use meta::Scan;
 use crate::VolumeError;
 use crate::directories::read_directories;
 use crate::keys::{self, KeyRange, Keys, ObjectRow};
-use crate::row::{
-    AttemptRow, BlockEntry, CHUNK_BLOCKS, Chunk, Content, Inode, KeyRow, MigratingRow, Origin, PACK_VERSION,
-    PackNote, PackUse, PackedRow, Share, ShareRow, Special, decode_stored_as,
-};
+use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, Inode, KeyRow, MigratingRow, Origin, ScanMark, Special};
+use crate::spread::read_spreads;
 use crate::transaction::Entry;
 use crate::volume::{Inner, Volume};
 
@@ -55,6 +57,7 @@ impl Volume {
             nodes: HashMap::new(),
             clones: HashMap::new(),
             migrating: HashSet::new(),
+            marked: HashSet::new(),
             wanted: HashMap::new(),
             leaving: HashSet::new(),
             packed: Vec::new(),
@@ -63,8 +66,9 @@ impl Volume {
             bytes: 0,
         };
         check.migrating().await?;
+        check.scan_marks().await?;
         check.objects().await?;
-        check.migrating_files();
+        check.files_of_rows();
         check.packed().await?;
         check.shares().await?;
         check.directories().await?;
@@ -113,6 +117,8 @@ struct Check<'a> {
     clones: HashMap<Origin, u64>,
     /// Files that may be stored by several policies.
     migrating: HashSet<ObjectId>,
+    /// Files that a scan has marked.
+    marked: HashSet<ObjectId>,
     /// The policy of files that are stored by one, by what they share.
     wanted: HashMap<Origin, u32>,
     /// Versions that wait for their deletion, of policies that keep equal content once, or in packs.
@@ -194,13 +200,31 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Before the objects.
+    async fn scan_marks(&mut self) -> Result<(), VolumeError> {
+        let mut range = Some(self.inner.keys.scan_marks());
+        while let Some(next) = range {
+            let (rows, more) = self.page(&next).await?;
+            for (key, row) in rows {
+                match (Keys::orphan_of(&key), ScanMark::decode(&row)) {
+                    (Some(object), Ok(_)) => drop(self.marked.insert(object)),
+                    _ => self.find(None, "the row of a scan is damaged"),
+                }
+            }
+            range = more;
+        }
+        Ok(())
+    }
+
     /// After the objects.
-    fn migrating_files(&mut self) {
+    fn files_of_rows(&mut self) {
         let is_file = |object: &&ObjectId| {
             self.nodes.get(object).is_some_and(|node| node.has_inode && node.kind == FileKind::Regular)
         };
         let lost: Vec<ObjectId> = self.migrating.iter().filter(|object| !is_file(object)).copied().collect();
+        let unmarked: Vec<ObjectId> = self.marked.iter().filter(|object| !is_file(object)).copied().collect();
         lost.into_iter().for_each(|object| self.find(object, "is being migrated, and is no file"));
+        unmarked.into_iter().for_each(|object| self.find(object, "is marked by a scan, and is no file"));
     }
 
     async fn row(&mut self, current: &mut Current, kind: ObjectRow, row: &Bytes) -> Result<(), VolumeError> {
@@ -214,7 +238,7 @@ impl Check<'_> {
                 current.key = true;
                 let opened = KeyRow::decode(row)
                     .map_err(self.inner.damaged("the key of object", object))
-                    .and_then(|key| self.inner.open_key(object, &key));
+                    .and_then(|key| self.inner.open_names(object, &key));
                 if let Err(error) = opened {
                     self.find(object, error.to_string());
                 }
@@ -408,6 +432,20 @@ impl Check<'_> {
             }
             directories => directories?,
         };
+        let spreads = match read_spreads(self.inner.keys, &mut *transaction).await {
+            Err(error @ VolumeError::Damaged { .. }) => {
+                self.find(None, error.to_string());
+                return Ok(());
+            }
+            spreads => spreads?,
+        };
+        for (policy, variants) in spreads {
+            if let Some(lost) =
+                variants.iter().chain([&policy]).find(|number| self.inner.policy(**number).is_err())
+            {
+                self.find(None, format!("policy {lost}, a variant of policy {policy}, does not exist"));
+            }
+        }
         for (object, policy) in directories {
             let node = self.nodes.get(&object);
             if !node.is_some_and(|node| node.has_inode && node.kind == FileKind::Directory) {
@@ -443,335 +481,6 @@ impl Check<'_> {
             self.find(None, format!("{unnamed} objects without links, {marked} marked as orphans"));
         }
         Ok(())
-    }
-
-    /// Before the shares: whatever lies in a pack holds it, and so does its note.
-    async fn packed(&mut self) -> Result<(), VolumeError> {
-        let mut range = Some(self.inner.keys.all_packed());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                let (Some((object, block, version)), Ok(row)) =
-                    (Keys::repair_of(&key), PackedRow::decode(&row))
-                else {
-                    self.find(None, "the place of a block in a pack is damaged");
-                    continue;
-                };
-                *self.clones.entry(row.pack()).or_default() += 1;
-                *self.in_use.entry(row.pack()).or_default() += u64::from(row.place.len);
-                self.packed.push((Origin { object, block, version }, row.sealing));
-            }
-            range = more;
-        }
-        let mut range = Some(self.inner.keys.pack_notes());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                match (Keys::pack_note_at(&key), PackNote::decode(&row)) {
-                    (Some((object, block)), Ok(note)) => {
-                        let pack = Origin { object, block, version: PACK_VERSION };
-                        *self.clones.entry(pack).or_default() += u64::from(note.in_use);
-                    }
-                    _ => self.find(None, "a note of a pack is damaged"),
-                }
-            }
-            range = more;
-        }
-        self.clones.retain(|_, count| *count > 0);
-        self.pack_uses().await
-    }
-
-    /// What is said to be in use of packs. Of those that were made before schema 6 nothing is said.
-    async fn pack_uses(&mut self) -> Result<(), VolumeError> {
-        let mut range = Some(self.inner.keys.pack_uses());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                let (Some((object, block)), Ok(said)) = (Keys::pack_note_at(&key), PackUse::decode(&row))
-                else {
-                    self.find(None, "how much is in use of a pack is damaged");
-                    continue;
-                };
-                let pack = Origin { object, block, version: PACK_VERSION };
-                let found = self.in_use.get(&pack).copied().unwrap_or(0);
-                if u64::from(said.live) != found || !self.clones.contains_key(&pack) {
-                    let said = said.live;
-                    self.find(
-                        object,
-                        format!("{found} bytes are in use of pack {block}, the books say {said}"),
-                    );
-                }
-            }
-            range = more;
-        }
-        Ok(())
-    }
-
-    /// After the garbage: what lies in a pack is held, or waits to let it go.
-    async fn packed_versions(&mut self) -> Result<(), VolumeError> {
-        for (origin, sealing) in std::mem::take(&mut self.packed) {
-            let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-            let held = self.inner.held_sealing(&mut *transaction, origin).await?;
-            let Origin { object, block, version } = origin;
-            if held.is_none() && !self.leaving.contains(&origin) {
-                self.find(object, format!("version {version} of block {block} is gone, and holds a pack"));
-            }
-            if held.zip(sealing).is_some_and(|(held, packed)| held != packed) {
-                self.find(object, format!("another sealing of version {version} of block {block} is packed"));
-            }
-        }
-        Ok(())
-    }
-
-    /// After the objects: every count is that of the blocks that were found.
-    async fn shares(&mut self) -> Result<(), VolumeError> {
-        let mut counted = std::mem::take(&mut self.clones);
-        let mut range = Some(self.inner.keys.all_shares());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                let (Some((object, number)), Ok(row)) = (Keys::shares_of(&key), ShareRow::decode(&row))
-                else {
-                    self.find(None, "a row of shared blocks is damaged");
-                    continue;
-                };
-                if let Err(error) = self.inner.open_key(object, &row.key) {
-                    self.find(object, format!("shared blocks: {error}"));
-                }
-                let is_known = |share: &Share| self.inner.policy(share.policy).is_ok();
-                if row.shares.is_empty() || !row.shares.values().all(is_known) {
-                    self.find(object, "a row of shared blocks with nothing in it or without a policy");
-                }
-                for (&(index, version), share) in &row.shares {
-                    let block = BlockIndex(number * CHUNK_BLOCKS + index);
-                    let origin = Origin { object, block, version };
-                    self.share(origin, share, counted.remove(&origin).unwrap_or(0)).await?;
-                }
-            }
-            range = more;
-        }
-        for (Origin { object, block, version }, count) in counted {
-            self.find(
-                object,
-                format!(
-                    "version {version} of block {block} is shared by {count} blocks, and not in the books"
-                ),
-            );
-        }
-        Ok(())
-    }
-
-    async fn share(&mut self, origin: Origin, share: &Share, found: u64) -> Result<(), VolumeError> {
-        let Origin { object, block, version } = origin;
-        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-        let entry = self.inner.block_entry(&mut *transaction, object, block).await?;
-        let own = entry.filter(|entry| entry.is_own(version));
-        if let Some(wanted) = self.wanted.get(&origin).copied().filter(|wanted| *wanted != share.policy) {
-            let stored_by = share.policy;
-            self.find(
-                object,
-                format!(
-                    "version {version} of block {block} is stored by policy {stored_by}, files that share it have {wanted}"
-                ),
-            );
-        }
-        if share.clones != found {
-            let said = share.clones;
-            self.find(
-                object,
-                format!(
-                    "version {version} of block {block} is shared by {found} blocks, the books say {said}"
-                ),
-            );
-        }
-        if share.own != own.is_some() {
-            self.find(
-                object,
-                format!("the books are wrong about who holds version {version} of block {block}"),
-            );
-        }
-        if own.is_some_and(|own| (own.creator, own.seal) != (share.creator, share.seal)) {
-            self.find(object, format!("version {version} of block {block} is sealed twice"));
-        }
-        Ok(())
-    }
-
-    async fn garbage(&mut self) -> Result<(), VolumeError> {
-        let mut range = Some(self.inner.keys.garbage_until(None));
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (_, row) in rows {
-                let Ok(garbage) = crate::row::GarbageRow::decode(&row) else {
-                    self.find(None, "an entry of the garbage is damaged");
-                    continue;
-                };
-                let object = garbage.object;
-                let policy = self.inner.policy(garbage.policy);
-                let is_shared = policy.is_ok_and(|policy| policy.placement.scheme().is_convergent());
-                for version in garbage.versions {
-                    let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-                    let origin = Origin { object, block: version.block, version: version.version };
-                    let packed = self.inner.packed_row(&mut *transaction, origin).await;
-                    // A damaged one has been found.
-                    let packed = packed.ok().flatten();
-                    if is_shared || packed.is_some_and(|row| row.is_of(version.creator, version.seal)) {
-                        self.leaving.insert(origin);
-                    }
-                    let held = self.inner.held_sealing(&mut *transaction, origin).await?;
-                    // The same number may have been used again after a crash.
-                    if held == Some((version.creator, version.seal)) {
-                        self.find(
-                            object,
-                            format!(
-                                "version {} of block {} is held and is garbage",
-                                version.version, version.block
-                            ),
-                        );
-                    }
-                }
-            }
-            range = more;
-        }
-        Ok(())
-    }
-
-    /// After the garbage: what is said of a content is said of a version that is held, or waits for its deletion.
-    async fn contents(&mut self) -> Result<(), VolumeError> {
-        let mut range = Some(self.inner.keys.contents_of_all());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                let (Some((object, block, version)), Ok(_)) = (Keys::repair_of(&key), Content::decode(&row))
-                else {
-                    self.find(None, "what a version holds is damaged");
-                    continue;
-                };
-                let origin = Origin { object, block, version };
-                let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-                let held = self.inner.held_sealing(&mut *transaction, origin).await?;
-                if held.is_none() && !self.leaving.contains(&origin) {
-                    self.find(
-                        object,
-                        format!("version {version} of block {block} is gone, its content is known"),
-                    );
-                }
-            }
-            range = more;
-        }
-        let mut range = Some(self.inner.keys.all_contents());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                let (Some(content), Ok(sealed)) = (Keys::content_at(&key), decode_stored_as(&row)) else {
-                    self.find(None, "where a content is stored is damaged");
-                    continue;
-                };
-                let known = self.get(&self.inner.keys.content_of(sealed.origin)).await?;
-                if known.is_none_or(|row| Content::decode(&row) != Ok(content)) {
-                    let Origin { object, block, version } = sealed.origin;
-                    self.find(object, format!("version {version} of block {block} holds another content"));
-                }
-            }
-            range = more;
-        }
-        Ok(())
-    }
-
-    /// After the objects: what is on its way to the clouds belongs to a file, and is not current.
-    async fn attempts(&mut self) -> Result<(), VolumeError> {
-        let mut range = Some(self.inner.keys.all_attempts());
-        while let Some(next) = range {
-            let (rows, more) = self.page(&next).await?;
-            for (key, row) in rows {
-                let (Some((object, block)), Ok(row)) = (Keys::attempts_at(&key), AttemptRow::decode(&row))
-                else {
-                    self.find(None, "a note of what is on its way to the clouds is damaged");
-                    continue;
-                };
-                let file = self.nodes.get(&object);
-                if !file.is_some_and(|node| node.has_inode && node.kind == FileKind::Regular) {
-                    self.find(
-                        object,
-                        format!("block {block} is on its way to the clouds, and there is no such file"),
-                    );
-                }
-                for version in row.versions(block) {
-                    let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-                    let origin = Origin { object, block, version: version.version };
-                    let held = self.inner.held_sealing(&mut *transaction, origin).await?;
-                    if held == Some((version.creator, version.seal)) {
-                        let version = version.version;
-                        self.find(
-                            object,
-                            format!("version {version} of block {block} is held and not settled"),
-                        );
-                    }
-                }
-            }
-            range = more;
-        }
-        Ok(())
-    }
-
-    fn tree(&mut self) {
-        let root = self.inner.root;
-        let directories: Vec<(ObjectId, ObjectId)> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.kind == FileKind::Directory && node.names > 0)
-            .map(|(object, node)| (*object, node.named_in))
-            .collect();
-        for (_, above) in &directories {
-            if let Some(node) = self.nodes.get_mut(above) {
-                node.directories += 1;
-            }
-        }
-        match self.nodes.get(&root) {
-            Some(node) if node.has_inode && node.kind == FileKind::Directory => {}
-            _ => self.find(root, "the root directory is missing"),
-        }
-        let mut found = Vec::new();
-        for (&object, node) in &self.nodes {
-            let mut find = |what: String| found.push((object, what));
-            if !node.has_inode {
-                find(format!("{} names lead here, and it does not exist", node.names));
-                continue;
-            }
-            match node.kind {
-                FileKind::Directory => {
-                    let expected = if node.names == 0 && object != root { 0 } else { 2 + node.directories };
-                    if node.links != expected {
-                        find(format!("a directory with {} links, expected {expected}", node.links));
-                    }
-                    if node.names > 1 || (object == root && node.names > 0) {
-                        find(format!("a directory with {} names", node.names));
-                    }
-                    if node.names == 1 && node.parent != node.named_in {
-                        find(format!("a directory of {} that is named in {}", node.parent, node.named_in));
-                    }
-                }
-                _ if node.links != node.names => find(format!("{} links, {} names", node.links, node.names)),
-                _ => {}
-            }
-            if node.names > 0 && !self.reaches_root(object) {
-                find("cannot be reached from the root".to_owned());
-            }
-        }
-        found.into_iter().for_each(|(object, what)| self.find(object, what));
-    }
-
-    /// Follows the directories upwards; a chain longer than there are objects is a ring.
-    fn reaches_root(&self, mut object: ObjectId) -> bool {
-        for _ in 0..=self.nodes.len() {
-            if object == self.inner.root {
-                return true;
-            }
-            match self.nodes.get(&object) {
-                Some(node) if node.names > 0 => object = node.named_in,
-                _ => return false,
-            }
-        }
-        false
     }
 
     async fn counters(&mut self) -> Result<(), VolumeError> {

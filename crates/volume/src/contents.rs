@@ -48,7 +48,7 @@ impl Volume {
             return Ok(None);
         };
         let Origin { object, block, version } = held.sealed.origin;
-        let (volume, creator, epoch) = (inner.id, held.sealed.creator, file.key.epoch);
+        let (volume, creator, epoch) = (inner.id, held.sealed.creator, inner.epochs.of(held.sealed.seal));
         let identity = BlockIdentity { volume, object, block, version, creator, epoch };
         Ok(Some((identity, held.sealed.seal)))
     }
@@ -93,11 +93,13 @@ impl Inner {
         }
         // Whoever sends the file to another policy touches this row.
         transaction.get(&self.keys.cut(object)).await?;
+        // And whoever puts its key under another one, or destroys it, this one.
+        let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         // Beside the transaction, so that there is no conflict with those who write to the file.
         let mut beside = self.node.store.begin(meta::Mode::Optimistic).await?;
         let file = self.file_rows(&mut *beside, object).await?;
         let file = file.filter(|file| file.policy_of(entry) == policy);
-        Ok(file.map(|file| HeldContent { sealed, file: Some((policy, file.key)) }))
+        Ok(file.map(|_| HeldContent { sealed, file: Some((policy, key)) }))
     }
 
     /// Later blocks with this content may share `sealed`.

@@ -76,6 +76,51 @@ pub enum VolumeError {
         #[source]
         cause: OpenError,
     },
+    /// The key of a file was destroyed.
+    #[error("the key of object {object} was shredded: nothing of it can be read any more")]
+    Shredded {
+        /// Whose key.
+        object: ObjectId,
+    },
+    /// Nothing at a path.
+    #[error("there is no file or directory {0:?} in the volume")]
+    NoFile(String),
+    /// More files than are shredded at once.
+    #[error("there are more than {files} files; shred them by parts, or the whole volume")]
+    TooMuchToShred {
+        /// How many there may be.
+        files: usize,
+    },
+    /// A file whose fragments anybody can read.
+    #[error(
+        "object {object}, or what the clouds still have of it, is protected by integrity alone: clouds can read it without a key, so that destroying its key hides nothing. Remove it; or, if it has moved to another policy, wait until the garbage of the old one is collected"
+    )]
+    NotSealed {
+        /// Which file.
+        object: ObjectId,
+    },
+    /// A file that is sealed under the key of its volume.
+    #[error(
+        "object {object}, or what the clouds still have of it, is stored by caont-rs, which seals equal blocks under one key of the whole volume: a file alone cannot be shredded. Shred the volume; or, if it has moved to another policy, wait until the garbage of the old one is collected; or remove the file and trust the clouds to delete it"
+    )]
+    SharedKey {
+        /// Which file.
+        object: ObjectId,
+    },
+    /// A key that should have been destroyed.
+    #[error("the key of epoch {epoch} is still there, and should not be")]
+    OldKey {
+        /// Of which epoch.
+        epoch: u32,
+    },
+    /// A name that could not be removed after its file's key was destroyed.
+    #[error("{name:?} could not be removed: {cause}; the keys are destroyed all the same, remove it by hand")]
+    NotRemoved {
+        /// Which name.
+        name: String,
+        /// What was wrong.
+        cause: String,
+    },
     /// No volume of that name or id.
     #[error("there is no volume {0:?}")]
     NoVolume(String),

@@ -66,10 +66,10 @@ impl Volume {
                         // It has no fragments of its own: it lets its pack go when the row is done with.
                         continue;
                     }
-                    let (volume, object, epoch) = (inner.id, garbage.object, garbage.key.epoch);
+                    let (volume, object, epoch) = (inner.id, garbage.object, inner.epochs.of(seal));
                     versions.push((BlockIdentity { volume, object, block, version, creator, epoch }, seal));
                 }
-                let key = inner.open_key(garbage.object, &garbage.key)?;
+                let key = inner.open_names(garbage.object, &garbage.key)?;
                 let placement = inner.policy(garbage.policy)?.placement.clone().into();
                 found.push(Garbage { row, versions, key, placement });
             }

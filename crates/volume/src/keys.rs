@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use blocks::SealId;
 use bytes::Bytes;
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
 use meta::{KeyBuilder, KeyReader};
@@ -26,11 +27,15 @@ const CONTENT_OF: u8 = 0x0E;
 const DIRECTORY_POLICY: u8 = 0x0F;
 const OBJECT: u8 = 0x10;
 const PACK_NOTE: u8 = 0x11;
+const PACKED: u8 = 0x12;
+const PACK_USE: u8 = 0x13;
+const SEALING: u8 = 0x18;
+const KEPT_CONTENT: u8 = 0x19;
 const MIGRATION: u8 = 0x1A;
 const MIGRATING: u8 = 0x1B;
 const MOVED: u8 = 0x1C;
-const PACKED: u8 = 0x12;
-const PACK_USE: u8 = 0x13;
+const SPREAD: u8 = 0x1D;
+const SCAN_MARK: u8 = 0x14;
 
 const INODE: u8 = 0x01;
 const KEY: u8 = 0x02;
@@ -141,6 +146,32 @@ impl Keys {
         Some((AccessorSetId(number(5)?), KeyEpoch(number(9)?), GatewayId(gateway)))
     }
 
+    /// The epoch of a seal id, unless it is the first.
+    pub fn sealing(self, seal: SealId) -> Bytes {
+        self.table(SEALING).fixed(&seal.0.to_be_bytes()).build()
+    }
+
+    pub fn sealings(self) -> KeyRange {
+        self.table(SEALING).prefix_range()
+    }
+
+    pub fn sealing_of(key: &[u8]) -> Option<SealId> {
+        Some(SealId(u64::from_be_bytes(key.get(5..)?.try_into().ok()?)))
+    }
+
+    /// The content key of an epoch whose epoch key is gone.
+    pub fn kept_content(self, accessors: AccessorSetId, epoch: KeyEpoch) -> Bytes {
+        self.table(KEPT_CONTENT).fixed(&accessors.0.to_be_bytes()).fixed(&epoch.0.to_be_bytes()).build()
+    }
+
+    pub fn kept_contents(self) -> KeyRange {
+        self.table(KEPT_CONTENT).prefix_range()
+    }
+
+    pub fn kept_content_of(key: &[u8]) -> Option<KeyEpoch> {
+        Some(KeyEpoch(u32::from_be_bytes(key.get(9..)?.try_into().ok()?)))
+    }
+
     pub fn usage(self) -> Bytes {
         self.table(USAGE).build()
     }
@@ -161,6 +192,15 @@ impl Keys {
         self.table(DIRECTORY_POLICY).prefix_range()
     }
 
+    /// What files get instead of a policy.
+    pub fn spread(self, policy: u32) -> Bytes {
+        self.table(SPREAD).fixed(&policy.to_be_bytes()).build()
+    }
+
+    pub fn spreads(self) -> KeyRange {
+        self.table(SPREAD).prefix_range()
+    }
+
     /// A directory whose files are to be found that have another policy than they would get there.
     pub fn migration(self, directory: ObjectId) -> Bytes {
         self.table(MIGRATION).fixed(&directory.to_bytes()).build()
@@ -173,6 +213,15 @@ impl Keys {
     /// A file that may be stored by other policies than its own.
     pub fn migrating(self, file: ObjectId) -> Bytes {
         self.table(MIGRATING).fixed(&file.to_bytes()).build()
+    }
+
+    /// What a scanner for malware has said of a file.
+    pub fn scan_mark(self, file: ObjectId) -> Bytes {
+        self.table(SCAN_MARK).fixed(&file.to_bytes()).build()
+    }
+
+    pub fn scan_marks(self) -> KeyRange {
+        self.table(SCAN_MARK).prefix_range()
     }
 
     /// What a version that several blocks hold was stored as by another policy.
@@ -197,7 +246,7 @@ impl Keys {
         self.table(MIGRATING).prefix_range()
     }
 
-    /// The object in the key of an orphan's row, of that of a directory's policy, or of a migration.
+    /// The object in the key of an orphan's row, of that of a directory's policy, of a migration, or of a mark of a scan.
     pub fn orphan_of(key: &[u8]) -> Option<ObjectId> {
         Some(ObjectId::from_bytes(key.get(5..)?.try_into().ok()?))
     }
@@ -237,9 +286,23 @@ impl Keys {
         self.table(SHARES).fixed(&object.to_bytes()).number(block.0 / CHUNK_BLOCKS).build()
     }
 
+    pub fn shares_of_object(self, object: ObjectId) -> KeyRange {
+        self.table(SHARES).fixed(&object.to_bytes()).prefix_range()
+    }
+
+    /// The object of a row of shares, if it is one.
+    pub fn shares_row(key: &[u8]) -> Option<ObjectId> {
+        (key.first() == Some(&SHARES)).then(|| Keys::shares_of(key)).flatten().map(|(object, _)| object)
+    }
+
     /// The shares of all files.
     pub fn all_shares(self) -> KeyRange {
         self.table(SHARES).prefix_range()
+    }
+
+    /// The shares of what was stored for one file.
+    pub fn shares_with(self, object: ObjectId) -> KeyRange {
+        self.table(SHARES).fixed(&object.to_bytes()).prefix_range()
     }
 
     /// Object and chunk in a key of [`Keys::shares`].
@@ -307,6 +370,11 @@ impl Keys {
     /// The same of all packs.
     pub fn pack_uses(self) -> KeyRange {
         self.table(PACK_USE).prefix_range()
+    }
+
+    /// The object that a pack is of, if it is the row of a note.
+    pub fn pack_note_row(key: &[u8]) -> Option<ObjectId> {
+        (key.first() == Some(&PACK_NOTE)).then(|| Keys::pack_note_at(key)).flatten().map(|(object, _)| object)
     }
 
     /// File of packs and number in a key of [`Keys::pack_note`] or [`Keys::pack_use`].
@@ -406,12 +474,14 @@ impl Keys {
     }
 
     /// Everything of the volume, table by table; its own row last.
-    pub fn everything(self) -> [KeyRange; 19] {
+    pub fn everything(self) -> [KeyRange; 23] {
         let of_blocks = [GARBAGE, REPAIR, SHARES, ATTEMPTS, CONTENT, CONTENT_OF, PACKED, PACK_NOTE, PACK_USE];
         let [a, b, c, d, e, f, g, h, i] = of_blocks;
-        let of_files = [OBJECT, ORPHAN, MIGRATION, MIGRATING, MOVED, DIRECTORY_POLICY];
-        let [j, k, l, m, n, o] = of_files;
-        [j, k, a, b, c, d, e, f, g, h, i, l, m, n, o, USAGE, EPOCH, POLICY, VOLUME]
+        let of_files = [OBJECT, ORPHAN, MIGRATION, MIGRATING, MOVED, DIRECTORY_POLICY, SCAN_MARK];
+        let [j, k, l, m, n, o, p] = of_files;
+        let of_keys = [SEALING, KEPT_CONTENT, EPOCH];
+        let [q, r, s] = of_keys;
+        [j, k, a, b, c, d, e, f, g, h, i, l, m, n, o, p, SPREAD, USAGE, q, r, s, POLICY, VOLUME]
             .map(|t| self.table(t).prefix_range())
     }
 
@@ -474,6 +544,9 @@ mod tests {
         let epoch = (AccessorSetId(1), KeyEpoch(2), GatewayId(3));
         assert_eq!(Keys::epoch_of(&keys.epoch(epoch.0, epoch.1, epoch.2)), Some(epoch));
         assert_eq!(slot_of_volume(&keys.volume()), Some(7));
+        assert_eq!(Keys::sealing_of(&keys.sealing(SealId(9))), Some(SealId(9)));
+        let kept = keys.kept_content(AccessorSetId(1), KeyEpoch(2));
+        assert_eq!(Keys::kept_content_of(&kept), Some(KeyEpoch(2)));
     }
 
     #[test]

@@ -62,6 +62,11 @@
 //! block map name their policy where it is not the *base* of the file. What was stored before is stored once more by write-back, block by
 //! block; a row for each file says that it is on its way. When no block of the old policy is left, the new one becomes the base.
 //!
+//! # Quarantine
+//!
+//! What a scanner for malware has found in a file (crate `scan`, decision 30) is a row beside it. The content of a file in quarantine is for nobody to read or
+//! change ([`quarantined`](file_system::Attributes::quarantined)); it keeps its names, and can be removed. What is dirty of it stays in the journal.
+//!
 //! # Packs
 //!
 //! Small blocks of many files are stored together, in packs (decision 25). A row under what a version was sealed as says in which one
@@ -92,12 +97,15 @@
 //! | `0D` content | slot, policy 4, content id 24 (crate `seal`) | object 18, block, version, creator, seal id 8: a version with this content |
 //! | `0E` content of | slot, object, block 8, version 8 | policy, content id 24 |
 //! | `0F` policy of a directory | slot, object | policy: of files that are made in it and below it |
-//! | `1A` migration | slot, directory | nothing: its files are to be found that have another policy than they would get there |
+//! | `18` sealing | slot, seal id 8 | 4 bytes, no format: the key epoch of what was sealed under this id, if it is not 1 |
+//! | `19` kept content key | slot, accessor set 4, epoch 4 | no format: epoch 4 of the key that it is wrapped under, wrapped content key 73 (crate `seal`): of an epoch whose own key is destroyed |
+//! | `1A` migration | slot, directory | what is to be moved 1 (1 all, 2 what differs by its clouds alone), how often that was asked for 8: its files are to be found that have another policy than they would get there |
 //! | `1B` migrating | slot, object | round, bytes used when it was sent: a file that may be stored by several policies |
 //! | `1C` moved | slot, object, block 8, version 8, policy 4 | as `0D`: what a version that several blocks hold was stored as by another policy |
+//! | `1D` spread | slot, policy 4 | policies, one of which a file gets that would get this one |
 //! | `10` object | slot, object, then: | |
 //! | | `01` inode | kind 1, mode, links, uid, gid, size, change, accessed, modified, changed, created, extended attributes; files: bytes used, policy, block shift 1, flags 1 (1 verifier, 2 base), \[exclusive verifier 8\], \[policy of entries that name none: base\]; directories: parent 18, next cookie, entries; others: major, minor. In format 2 the access control list follows |
-//! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`); written once (`K17`) |
+//! | | `02` key | accessor set, epoch, wrapped file key 73 (crate `seal`): of the epoch that it is wrapped in, which changes with a rotation (`K17`) |
 //! | | `03` target | of a symbolic link |
 //! | | `04` cut | never stored |
 //! | | `10` name | of an entry: object 18, cookie |
@@ -107,6 +115,7 @@
 //! | `11` note of a pack | slot, file of packs 18, number of the pack 8 | policy, file key (as `10 .. 02`), creator, seal id 8, in use 1: a pack whose blocks are not all committed |
 //! | `12` packed | slot, object, block 8, version 8 | file of packs 18, number of the pack, bytes of the pack, offset, length, name of the block 32 (crate `seal`), in format 2 creator and seal id 8: where a version lies that has no fragments of its own |
 //! | `13` pack in use | slot, file of packs 18, number of the pack 8 | bytes of the pack, bytes of the blocks that lie in it |
+//! | `14` scan | slot, object | state 1 (0 unscanned, 1 reported, 2 quarantined, 3 released), change attribute, time, what was found: a file in which a scan found something, or which could not be scanned |
 //!
 //! **Packs** have no file: a pack is a version 1 in the books of shares (`0B`), held by the versions that lie in it and by its note.
 //!
@@ -132,6 +141,7 @@ mod byte_ranges;
 mod check;
 mod contents;
 mod directories;
+mod epochs;
 mod error;
 mod garbage;
 mod keys;
@@ -144,9 +154,13 @@ mod pack_reads;
 mod pack_uses;
 mod packs;
 mod references;
+mod rekey;
 mod repair;
 mod row;
+mod scan_marks;
 mod shares;
+mod shred;
+mod spread;
 mod stored_blocks;
 mod stored_end;
 #[cfg(test)]
@@ -165,7 +179,11 @@ pub use error::VolumeError;
 pub use keys::is_attempt;
 pub use loaded::after_load;
 pub use migration::Migrating;
-pub use row::{BadRow, Policy, Tier};
+pub use rekey::KeyProgress;
+pub use row::{BadRow, Policy, ScanMark, ScanState, Tier};
+pub use scan_marks::{Marked, ScanTarget};
+pub use shred::Shredding;
+pub use spread::{Shift, Spread};
 pub use stored_end::StoredEnd;
 pub use volume::Volume;
 pub use volumes::{NewVolume, Volumes, VolumesOptions};

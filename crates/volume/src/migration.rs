@@ -7,10 +7,14 @@
 mod shared;
 mod walk;
 
+pub(crate) use walk::asked;
+
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use ids::{BlockIndex, ObjectId};
-use meta::Scan;
+use meta::{MetaError, Scan};
+use seal::WrappedFileKey;
 use tokio::sync::Notify;
 use upkeep::{Rewrite, Rewrites};
 
@@ -27,12 +31,16 @@ const CHUNKS: usize = 16;
 const FILES: usize = 64;
 /// Rows of files that are counted at a time.
 const ROWS: usize = 4096;
+/// Rest for each file that was counted, before they are counted again for whoever wants to know about: some twenty times what it takes.
+const REST: Duration = Duration::from_micros(50);
 
 /// Where the search for blocks to move is, and who waits for it.
 #[derive(Default)]
 pub(crate) struct Migration {
     pub begun: Notify,
     cursor: tokio::sync::Mutex<Cursor>,
+    /// How much there was to be moved, and until when that is good enough.
+    counted: tokio::sync::Mutex<Option<(Migrating, Duration)>>,
 }
 
 #[derive(Default)]
@@ -107,6 +115,21 @@ impl Volume {
         }
     }
 
+    /// As [`Volume::migrating`], for whoever asks again and again: when there is much to count, as it was counted some time ago.
+    pub async fn migrating_lately(&self) -> Result<Migrating, VolumeError> {
+        let clock = &self.inner.node.environment.clock;
+        let mut counted = self.inner.migration.counted.lock().await;
+        if let Some((migrating, until)) = &*counted
+            && clock.monotonic() < *until
+        {
+            return Ok(*migrating);
+        }
+        let migrating = self.migrating().await?;
+        let rest = REST * u32::try_from(migrating.files).unwrap_or(u32::MAX);
+        *counted = Some((migrating, clock.monotonic() + rest));
+        Ok(migrating)
+    }
+
     /// Some of the blocks that are stored by another policy than their file's, from where the last call ended. Files without such blocks
     /// are done with.
     pub async fn to_rewrite(&self, most: usize, bytes: u64) -> Result<Rewrites, VolumeError> {
@@ -125,6 +148,12 @@ impl Volume {
                 continue;
             };
             let looked = inner.look_at(pass, &mut batch).await;
+            if let Err(VolumeError::Meta(MetaError::Conflict)) = looked {
+                // It was changed meanwhile. The next pass finds the rest, and the others do not wait for it.
+                *found = true;
+                cursor.file = None;
+                continue;
+            }
             *found |= looked.is_err();
             if looked? {
                 match pass.found {
@@ -169,6 +198,11 @@ impl Inner {
         loop {
             let mut transaction = self.node.store.begin(meta::Mode::Optimistic).await?;
             let Some(file) = self.file_rows(&mut *transaction, object).await? else { return Ok(true) };
+            if WrappedFileKey::is_of_shredded(&file.key.wrapped) {
+                // Nothing of it can be loaded; it stays where it is until it is closed.
+                pass.found = true;
+                return Ok(true);
+            }
             let (start, end) = self.keys.chunks(object, pass.next..BlockIndex(u64::MAX));
             let scan = Scan { start: &start, end: &end, guard: None, limit: CHUNKS };
             let rows = transaction.scan(scan).await?;

@@ -8,7 +8,7 @@ use cache::Cache;
 use environment::Environment;
 use ids::{GatewayId, ObjectId, ObjectNumber, Timestamp};
 use meta::{MetaError, MetaStore, Priority};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use seal::GatewayKeyPair;
 
 use crate::VolumeError;
@@ -50,13 +50,40 @@ macro_rules! upkeep_transaction {
 
 pub(crate) use upkeep_transaction;
 
+/// Times that something is read again after a conflict, before nobody else may commit meanwhile.
+pub(crate) const REREADS: usize = 4;
+
+/// Reads what belongs together, again when somebody changed part of it meanwhile; at last with all commits kept waiting, so
+/// that it ends however much is going on. To be kept short therefore: a page of a listing, and nothing but the store.
+macro_rules! consistent_read {
+    ($node:expr, |$transaction:ident| $body:expr) => {{
+        let mut attempts = 0;
+        loop {
+            let last = attempts == $crate::node::REREADS;
+            let mode = if last { meta::Mode::ExclusiveUpkeep } else { meta::Mode::Optimistic };
+            let mut begun = $node.store.begin(mode).await?;
+            let done: Result<_, crate::VolumeError> = {
+                let $transaction: &mut dyn meta::Transaction = &mut *begun;
+                async { $body }.await
+            };
+            match done {
+                Err(crate::VolumeError::Meta(meta::MetaError::Conflict)) if !last => attempts += 1,
+                done => break done,
+            }
+        }
+    }};
+}
+
+pub(crate) use consistent_read;
+
 /// Tells of a row of the garbage whether its fragments may be deleted.
 type MayDelete = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// What all volumes of a node share.
 pub(crate) struct Node {
     pub gateway: GatewayId,
-    pub keys: Arc<GatewayKeyPair>,
+    /// The keys of this gateway; while they are replaced, both.
+    pub keys: RwLock<Arc<GatewayKeyPair>>,
     pub store: Arc<dyn MetaStore>,
     pub cache: Cache,
     pub environment: Environment,

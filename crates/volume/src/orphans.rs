@@ -44,7 +44,10 @@ impl Volume {
             let orphans = rows.iter().filter_map(|(key, _)| Keys::orphan_of(key));
             let lost: Vec<ObjectId> = orphans.filter(|object| inner.references.is_lost(*object)).collect();
             reaped += inner.take_all_apart(&lost, false).await?;
-            lost.iter().for_each(|object| inner.references.forget(*object));
+            lost.iter().for_each(|object| {
+                inner.references.forget(*object);
+                inner.quarantine.remove(*object);
+            });
         }
         Ok(reaped)
     }
@@ -185,6 +188,7 @@ impl Inner {
         transaction.delete(self.keys.key(object));
         transaction.delete(self.keys.orphan(object));
         transaction.delete(self.keys.migrating(object));
+        transaction.delete(self.keys.scan_mark(object));
         let op = DataOp::Forget { file: self.file_key(object) };
         transaction.attach(Attachment { descriptor: op.encode(), payload: Bytes::new() });
         *freed += Amount { objects: -1, bytes: -(inode.attributes.space_used as i64) };

@@ -1,5 +1,6 @@
 //! How much of packs is in use, and blocks that move out of those that are mostly garbage (decision 25 §13).
 
+use blocks::PlaceInPack;
 use ids::{BlockIndex, ObjectId};
 use meta::Scan;
 use seal::BlockIdentity;
@@ -7,7 +8,7 @@ use upkeep::{BlockVersion, MovedBlock, UsedPack};
 
 use crate::VolumeError;
 use crate::keys::Keys;
-use crate::node::upkeep_transaction;
+use crate::node::{consistent_read, upkeep_transaction};
 use crate::row::{BadRow, Origin, PACK_VERSION, PackUse, PackedRow, Sealed};
 use crate::shares::ShareBook;
 use crate::volume::Volume;
@@ -34,17 +35,19 @@ impl Volume {
             Some((object, number)) => [&inner.keys.pack_use(object, number)[..], &[0]].concat().into(),
             None => start,
         };
-        let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
-        let mut found = Vec::new();
-        for (key, row) in transaction.scan(Scan { start: &start, end: &end, guard: None, limit }).await? {
-            let damaged = |cause| VolumeError::Damaged { what: "how much is in use of a pack".into(), cause };
-            let at = Keys::pack_note_at(&key).ok_or(BadRow("a key of the wrong length"));
-            let (object, number) = at.map_err(damaged)?;
-            let PackUse { len, live } = PackUse::decode(&row).map_err(damaged)?;
-            let is_noted = transaction.get(&inner.keys.pack_note(object, number)).await?.is_some();
-            found.push(UsedPack { object, number, len, live, is_settled: !is_noted });
-        }
-        Ok(found)
+        consistent_read!(inner.node, |transaction| {
+            let mut found = Vec::new();
+            for (key, row) in transaction.scan(Scan { start: &start, end: &end, guard: None, limit }).await? {
+                let damaged =
+                    |cause| VolumeError::Damaged { what: "how much is in use of a pack".into(), cause };
+                let at = Keys::pack_note_at(&key).ok_or(BadRow("a key of the wrong length"));
+                let (object, number) = at.map_err(damaged)?;
+                let PackUse { len, live } = PackUse::decode(&row).map_err(damaged)?;
+                let is_noted = transaction.get(&inner.keys.pack_note(object, number)).await?.is_some();
+                found.push(UsedPack { object, number, len, live, is_settled: !is_noted });
+            }
+            Ok(found)
+        })
     }
 
     /// What finds and opens a pack; `None` when nothing lies in it any more.
@@ -53,28 +56,27 @@ impl Volume {
         object: ObjectId,
         number: BlockIndex,
     ) -> Result<Option<BlockVersion>, VolumeError> {
-        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
         let pack = Origin { object, block: number, version: PACK_VERSION };
-        self.inner.shared_version(&mut *transaction, pack).await
+        consistent_read!(self.inner.node, |transaction| self.inner.shared_version(transaction, pack).await)
     }
 
     /// Which of these blocks lie in `pack`, each where it is said to: the others have gone, or moved.
     pub async fn lie_in(
         &self,
         pack: &BlockIdentity,
-        blocks: &[(BlockIdentity, blocks::PlaceInPack)],
+        blocks: &[(BlockIdentity, PlaceInPack)],
     ) -> Result<Vec<bool>, VolumeError> {
-        let mut transaction = self.inner.node.store.begin(meta::Mode::Optimistic).await?;
-        let mut found = Vec::with_capacity(blocks.len());
-        for (id, place) in blocks {
-            let row = self.inner.packed_row(&mut *transaction, origin_of(id)).await?;
-            found.push(
-                row.is_some_and(|row| {
-                    (row.object, row.number, row.place) == (pack.object, pack.block, *place)
-                }),
-            );
-        }
-        Ok(found)
+        let is_there = |row: PackedRow, place: &PlaceInPack| {
+            (row.object, row.number, row.place) == (pack.object, pack.block, *place)
+        };
+        consistent_read!(self.inner.node, |transaction| {
+            let mut found = Vec::with_capacity(blocks.len());
+            for (id, place) in blocks {
+                let row = self.inner.packed_row(transaction, origin_of(id)).await?;
+                found.push(row.is_some_and(|row| is_there(row, place)));
+            }
+            Ok(found)
+        })
     }
 
     /// Blocks lie in another pack from now on, which was planned and not settled, and hold it instead of `pack`. Tells of each

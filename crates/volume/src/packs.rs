@@ -10,7 +10,7 @@ use bytes::Bytes;
 use environment::failpoint;
 use ids::{BlockIndex, BlockShift, ObjectId};
 use meta::Scan;
-use seal::{BlockIdentity, FileKey, Padding, Suite, wrap_file_key};
+use seal::{BlockIdentity, FileKey, Padding, Suite};
 use upkeep::{BlockVersion, GarbageRow as Garbage, InPack, NewPack, Packed};
 
 use crate::VolumeError;
@@ -53,7 +53,8 @@ impl Volume {
             }
         };
         let file = &mut files[at];
-        let (creator, seal, number) = (inner.node.gateway, inner.node.seal, file.next);
+        let (creator, sealing, number) = (inner.node.gateway, inner.epochs.sealing(), file.next);
+        let seal = sealing.seal;
         file.next = BlockIndex(number.0 + 1);
         let note = PackNote { policy: file.policy, key: file.row.clone(), creator, seal, in_use: false };
         let noted: Result<(), VolumeError> = upkeep_transaction!(inner.node, |transaction| {
@@ -61,7 +62,7 @@ impl Volume {
             Ok(())
         });
         noted?;
-        let (volume, epoch) = (inner.id, file.row.epoch);
+        let (volume, epoch) = (inner.id, sealing.epoch);
         let identity = BlockIdentity {
             volume,
             object: file.object,
@@ -71,7 +72,7 @@ impl Volume {
             epoch,
         };
         let (key, placement) = (file.key.clone(), Arc::new(file.placement.clone()));
-        Ok(NewPack { identity, key, placement, seal, owner: *inner.node.keys.public() })
+        Ok(NewPack { identity, key, placement, seal, owner: *inner.node.keys.read().public() })
     }
 
     /// No more blocks of this pack will be committed. If none was, it becomes garbage.
@@ -98,9 +99,9 @@ impl Volume {
             {
                 let (object, block, note) = pack_note(&row, &value)?;
                 let (volume, version, creator, epoch) =
-                    (inner.id, PACK_VERSION, note.creator, note.key.epoch);
+                    (inner.id, PACK_VERSION, note.creator, inner.epochs.of(note.seal));
                 let identity = BlockIdentity { volume, object, block, version, creator, epoch };
-                let key = inner.open_key(object, &note.key)?;
+                let key = inner.open_names(object, &note.key)?;
                 let placement = inner.policy(note.policy)?.placement.clone().into();
                 found.push(Garbage { row, versions: vec![(identity, note.seal)], key, placement });
             }
@@ -122,16 +123,10 @@ impl Inner {
         let policy = Policy { placement: placement.clone(), protection };
         let policy = self.policy_number(&policy).await?;
         let object = self.node.new_object().await?;
-        let (accessors, epoch) = {
-            let record = self.record.read();
-            (record.accessors, record.epoch)
-        };
-        let missing = || VolumeError::Missing { what: format!("the key of epoch {epoch}") };
-        let epoch_key = self.epochs.get(&(accessors, epoch)).ok_or_else(missing)?;
-        let entropy = &*self.node.environment.entropy;
-        let wrapped = wrap_file_key(epoch_key, &FileKey::generate(entropy), object, entropy);
-        let row = KeyRow { accessors, epoch, wrapped: *wrapped.as_bytes() };
-        let key = self.open_key(object, &row)?;
+        // No epoch begins before these files are done with.
+        let epoch = self.epochs.sealing().epoch;
+        let row = self.wrap(object, &FileKey::generate(&*self.node.environment.entropy), epoch)?;
+        let key = self.open_key(object, &row, epoch)?;
         Ok(PackFile { placement, policy, object, key, row, next: BlockIndex(0) })
     }
 

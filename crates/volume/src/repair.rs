@@ -82,7 +82,10 @@ impl Volume {
                 let (object, block, version) =
                     Keys::repair_of(&row).ok_or_else(|| damaged(BadRow("a key of the wrong length")))?;
                 let fragments = fragments_of(decode_repair(&value).map_err(damaged)?);
-                let version = inner.locate_in(transaction, object, block, version).await?;
+                let version = match inner.locate_in(transaction, object, block, version).await {
+                    Err(VolumeError::Shredded { .. }) => None,
+                    version => version?,
+                };
                 repairs.push(RepairRow { row, version, fragments });
             }
             Ok(repairs)

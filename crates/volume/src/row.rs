@@ -12,6 +12,7 @@ mod migrating;
 mod packed;
 mod policy;
 mod queue;
+mod scan_mark;
 mod shares;
 mod volume_record;
 
@@ -27,6 +28,7 @@ pub(crate) use packed::{PACK_VERSION, PackNote, PackUse, PackedRow};
 pub use policy::Policy;
 pub(crate) use policy::{decode_policy, encode_policy};
 pub(crate) use queue::{GarbageRow, GarbageVersion};
+pub use scan_mark::{ScanMark, ScanState};
 pub(crate) use shares::{MAX_SHARES, Share, ShareRow};
 pub use volume_record::Tier;
 pub(crate) use volume_record::{StoreHeader, VolumeRecord};
@@ -281,6 +283,7 @@ mod tests {
             changed: time,
             created: time,
             change: 9,
+            quarantined: false,
         };
         let file = Special::File { policy: 3, base: 4, shift: BlockShift::MIN, verifier: Some([9; 8]) };
         let directory = Special::Directory { parent: object, next_cookie: 8, entries: 5 };

@@ -302,23 +302,37 @@ impl Inner {
         transaction: &mut dyn meta::Transaction,
         origin: Origin,
     ) -> Result<Option<BlockVersion>, VolumeError> {
+        let row = self.share_of(transaction, origin).await?;
+        let version =
+            row.map(|(row, share)| self.named_version_of_share(&row, origin, &share)).transpose()?;
+        version.map(|version| self.with_whole_key(version)).transpose()
+    }
+
+    /// What the books say of a version, and the row in which they do.
+    pub async fn share_of(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        origin: Origin,
+    ) -> Result<Option<(ShareRow, Share)>, VolumeError> {
         let Some(row) = transaction.get(&self.keys.shares(origin.object, origin.block)).await? else {
             return Ok(None);
         };
         let row =
             ShareRow::decode(&row).map_err(self.damaged("the shared blocks of object", origin.object))?;
-        row.shares.get(&place(origin)).map(|share| self.version_of_share(&row, origin, share)).transpose()
+        let share = row.shares.get(&place(origin)).copied();
+        Ok(share.map(|share| (row, share)))
     }
 
-    pub fn version_of_share(
+    /// As [`Inner::named_version`].
+    pub fn named_version_of_share(
         &self,
         row: &ShareRow,
         Origin { object, block, version }: Origin,
         &Share { creator, seal, policy, .. }: &Share,
     ) -> Result<BlockVersion, VolumeError> {
-        let identity =
-            BlockIdentity { volume: self.id, object, block, version, creator, epoch: row.key.epoch };
-        let key = self.open_key(object, &row.key)?;
+        let epoch = self.epochs.of(seal);
+        let identity = BlockIdentity { volume: self.id, object, block, version, creator, epoch };
+        let key = self.key_or_names(object, &row.key, epoch)?;
         let placement = self.policy(policy)?.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal, packed: None })
     }

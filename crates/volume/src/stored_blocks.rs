@@ -6,11 +6,20 @@ use upkeep::BlockVersion;
 
 use crate::VolumeError;
 use crate::keys::{Keys, ObjectRow};
-use crate::row::{BadRow, CHUNK_BLOCKS, Chunk, Origin, ShareRow};
-use crate::volume::Volume;
+use crate::node::consistent_read;
+use crate::row::{BadRow, CHUNK_BLOCKS, Origin, ShareRow};
+use crate::volume::{Inner, Volume};
 
-/// Rows looked at in one transaction.
-const ROWS: usize = 1024;
+/// Rows looked at at a time.
+const ROWS: usize = 256;
+
+/// What is looked for: what lies behind a place, up to so many, and whether of shredded files, too.
+#[derive(Clone, Copy)]
+struct Wanted {
+    after: Option<Place>,
+    limit: usize,
+    shredded: bool,
+}
 
 /// The order in which versions are listed.
 type Place = (ObjectId, BlockIndex, Version);
@@ -22,16 +31,37 @@ fn place(id: &BlockIdentity) -> Place {
 impl Volume {
     /// Up to `limit` block versions with fragments of their own that some block holds, behind `after`, in the order of the objects, blocks and
     /// versions that they were stored for: also packs, and not what lies in them. Each is listed once, however many blocks share it. Empty at the end.
+    ///
+    /// Without those of shredded files: nothing of them can be proved or moved any more.
     pub async fn stored_blocks(
         &self,
         after: Option<BlockIdentity>,
         limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeError> {
-        let after = after.map(|id| place(&id));
-        let mut found = self.own_blocks(after, limit).await?;
+        self.list_blocks(after, limit, false).await
+    }
+
+    /// As [`Volume::stored_blocks`], also those of shredded files that are not taken apart yet. Their keys tell what their fragments are called, and
+    /// open none.
+    pub async fn named_blocks(
+        &self,
+        after: Option<BlockIdentity>,
+        limit: usize,
+    ) -> Result<Vec<BlockVersion>, VolumeError> {
+        self.list_blocks(after, limit, true).await
+    }
+
+    async fn list_blocks(
+        &self,
+        after: Option<BlockIdentity>,
+        limit: usize,
+        shredded: bool,
+    ) -> Result<Vec<BlockVersion>, VolumeError> {
+        let wanted = Wanted { after: after.map(|id| place(&id)), limit, shredded };
+        let mut found = self.own_blocks(wanted).await?;
         // What lies behind a full page is looked for with the next one.
         let last = found.last().filter(|_| found.len() >= limit).map(|version| place(&version.identity));
-        found.extend(self.left_blocks(after, last, limit).await?);
+        found.extend(self.left_blocks(wanted, last).await?);
         found.sort_by_key(|version| place(&version.identity));
         // Between the two looks a version may have passed from its block to those that share it.
         found.dedup_by_key(|version| place(&version.identity));
@@ -40,89 +70,140 @@ impl Volume {
     }
 
     /// Those that are held by the blocks that they were stored for.
-    async fn own_blocks(&self, after: Option<Place>, limit: usize) -> Result<Vec<BlockVersion>, VolumeError> {
+    async fn own_blocks(&self, wanted: Wanted) -> Result<Vec<BlockVersion>, VolumeError> {
         let inner = &self.inner;
-        let (mut start, end) = inner.keys.objects();
-        if let Some((object, block, _)) = after {
-            start = inner.keys.chunk(object, block);
-        }
-        let is_behind = |object, block, version| after.is_none_or(|after| (object, block, version) > after);
-        let mut found = Vec::new();
-        loop {
-            let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
-            let rows = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: ROWS }).await?;
+        let (first, end) = inner.keys.objects();
+        let behind = wanted.after.map(|(object, block, _)| inner.keys.chunk(object, block));
+        let (mut found, mut next) = (Vec::new(), Some(behind.unwrap_or(first)));
+        while let Some(start) = next {
+            let rows = inner.rows_behind(&start, &end).await?;
             for (key, row) in &rows {
                 let Some((object, ObjectRow::Chunk(number))) = Keys::object_row(key) else { continue };
-                let chunk = Chunk::decode(row).map_err(inner.damaged("the block map of object", object))?;
-                let blocks = chunk.iter().filter(|(_, entry)| entry.is_own(entry.version));
-                let blocks = blocks.map(|(index, entry)| (BlockIndex(number * CHUNK_BLOCKS + index), entry));
-                let mut blocks =
-                    blocks.filter(|(block, entry)| is_behind(object, *block, entry.version)).peekable();
-                if blocks.peek().is_none() {
+                if !inner.chunk(object, Some(row))?.iter().any(|(_, entry)| entry.is_own(entry.version)) {
                     continue;
                 }
-                let Some(file) = inner.file_rows(&mut *transaction, object).await? else { continue };
-                for (block, entry) in blocks {
-                    let origin = entry.sealed(object, block).origin;
-                    if inner.packed_row(&mut *transaction, origin).await?.is_some() {
-                        continue;
-                    }
-                    found.push(inner.block_version(object, block, entry, &file)?);
-                    if found.len() >= limit {
-                        return Ok(found);
-                    }
+                // Each row for itself: all of them would never stand still where much is written.
+                let versions: Result<Vec<_>, VolumeError> = consistent_read!(inner.node, |transaction| {
+                    inner.own_of_chunk(transaction, object, number, wanted).await
+                });
+                found.extend(versions?);
+                if found.len() >= wanted.limit {
+                    found.truncate(wanted.limit);
+                    return Ok(found);
                 }
             }
-            match rows.last() {
-                Some((last, _)) if rows.len() == ROWS => start = Bytes::from([&last[..], &[0]].concat()),
-                _ => return Ok(found),
-            }
+            next = behind_page(&rows);
         }
+        Ok(found)
     }
 
     /// Those that are held only by blocks that have taken them over; up to `last`.
     async fn left_blocks(
         &self,
-        after: Option<Place>,
+        wanted: Wanted,
         last: Option<Place>,
-        limit: usize,
     ) -> Result<Vec<BlockVersion>, VolumeError> {
         let inner = &self.inner;
-        let (mut start, mut end) = inner.keys.all_shares();
-        if let Some((object, block, _)) = after {
-            start = inner.keys.shares(object, block);
-        }
+        let (first, mut end) = inner.keys.all_shares();
+        let behind = wanted.after.map(|(object, block, _)| inner.keys.shares(object, block));
         if let Some((object, block, _)) = last {
             end = [&inner.keys.shares(object, block)[..], &[0]].concat().into();
         }
-        let mut found = Vec::new();
-        loop {
-            let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
-            let rows = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: ROWS }).await?;
-            for (key, row) in &rows {
-                let damaged = |cause| VolumeError::Damaged { what: "a row of shared blocks".into(), cause };
-                let key = Keys::shares_of(key).ok_or(BadRow("a key of the wrong length"));
-                let (object, number) = key.map_err(damaged)?;
-                let row = ShareRow::decode(row).map_err(damaged)?;
-                for (&(index, version), share) in row.shares.iter().filter(|(_, share)| !share.own) {
-                    let block = BlockIndex(number * CHUNK_BLOCKS + index);
-                    if after.is_some_and(|after| (object, block, version) <= after) {
-                        continue;
-                    }
-                    let origin = Origin { object, block, version };
-                    if inner.packed_row(&mut *transaction, origin).await?.is_some() {
-                        continue;
-                    }
-                    found.push(inner.version_of_share(&row, origin, share)?);
-                    if found.len() >= limit {
-                        return Ok(found);
-                    }
+        let (mut found, mut next) = (Vec::new(), Some(behind.unwrap_or(first)));
+        while let Some(start) = next {
+            let rows = inner.rows_behind(&start, &end).await?;
+            for (key, _) in &rows {
+                let versions: Result<Vec<_>, VolumeError> = consistent_read!(inner.node, |transaction| {
+                    inner.left_of_row(transaction, key, wanted).await
+                });
+                found.extend(versions?);
+                if found.len() >= wanted.limit {
+                    found.truncate(wanted.limit);
+                    return Ok(found);
                 }
             }
-            match rows.last() {
-                Some((last, _)) if rows.len() == ROWS => start = Bytes::from([&last[..], &[0]].concat()),
-                _ => return Ok(found),
+            next = behind_page(&rows);
+        }
+        Ok(found)
+    }
+}
+
+impl Inner {
+    /// A page of rows, as they were at one instant.
+    async fn rows_behind(&self, start: &[u8], end: &[u8]) -> Result<Vec<(Bytes, Bytes)>, VolumeError> {
+        let mut transaction = self.node.store.begin(meta::Mode::Optimistic).await?;
+        Ok(transaction.scan(Scan { start, end, guard: None, limit: ROWS }).await?)
+    }
+
+    async fn own_of_chunk(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        number: u64,
+        wanted: Wanted,
+    ) -> Result<Vec<BlockVersion>, VolumeError> {
+        let first = BlockIndex(number * CHUNK_BLOCKS);
+        let row = transaction.get(&self.keys.chunk(object, first)).await?;
+        let mut alone = Vec::new();
+        for (index, entry) in self.chunk(object, row.as_deref())?.iter() {
+            let block = BlockIndex(first.0 + index);
+            if !entry.is_own(entry.version) || !wanted.is_behind((object, block, entry.version)) {
+                continue;
+            }
+            let origin = entry.sealed(object, block).origin;
+            if self.packed_row(transaction, origin).await?.is_none() {
+                alone.push((block, entry));
             }
         }
+        if alone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(file) = self.file_rows(transaction, object).await? else { return Ok(Vec::new()) };
+        let versions =
+            alone.into_iter().map(|(block, entry)| self.named_version(object, block, entry, &file));
+        wanted.of(versions)
     }
+
+    async fn left_of_row(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        key: &[u8],
+        wanted: Wanted,
+    ) -> Result<Vec<BlockVersion>, VolumeError> {
+        let damaged = |cause| VolumeError::Damaged { what: "a row of shared blocks".into(), cause };
+        let (object, number) =
+            Keys::shares_of(key).ok_or(BadRow("a key of the wrong length")).map_err(damaged)?;
+        let Some(row) = transaction.get(key).await? else { return Ok(Vec::new()) };
+        let row = ShareRow::decode(&row).map_err(damaged)?;
+        let mut alone = Vec::new();
+        for (&(index, version), share) in row.shares.iter().filter(|(_, share)| !share.own) {
+            let origin = Origin { object, block: BlockIndex(number * CHUNK_BLOCKS + index), version };
+            if wanted.is_behind((object, origin.block, version))
+                && self.packed_row(transaction, origin).await?.is_none()
+            {
+                alone.push(self.named_version_of_share(&row, origin, share));
+            }
+        }
+        wanted.of(alone)
+    }
+}
+
+impl Wanted {
+    fn is_behind(&self, place: Place) -> bool {
+        self.after.is_none_or(|after| place > after)
+    }
+
+    fn of(
+        &self,
+        versions: impl IntoIterator<Item = Result<BlockVersion, VolumeError>>,
+    ) -> Result<Vec<BlockVersion>, VolumeError> {
+        let is_wanted = |version: &BlockVersion| self.shredded || !version.key.is_shredded();
+        versions.into_iter().filter(|version| version.as_ref().map_or(true, is_wanted)).collect()
+    }
+}
+
+/// Where a listing goes on behind a page.
+fn behind_page(rows: &[(Bytes, Bytes)]) -> Option<Bytes> {
+    let last = rows.last().filter(|_| rows.len() == ROWS);
+    last.map(|(last, _)| [&last[..], &[0]].concat().into())
 }

@@ -26,6 +26,7 @@ use file_system::{
 use ids::{ObjectId, ObjectNumber, Timestamp};
 use meta::Priority;
 
+pub(crate) use data::read_committed;
 pub(crate) use entry::Entry;
 
 use crate::error::meta_error;

@@ -1,5 +1,6 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,12 +11,13 @@ use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode, OpenRefer
 use ids::{BlockIndex, GatewayId, ObjectId, Version, VolumeId};
 use meta::{Committed, MetaError, Priority};
 use parking_lot::RwLock;
-use seal::{AccessorSetId, BlockIdentity, EpochKey, KeyEpoch, unwrap_file_key};
+use seal::BlockIdentity;
 use tokio::sync::Notify;
 use upkeep::BlockVersion;
 
 use crate::VolumeError;
 use crate::directories::read_directories;
+use crate::epochs::Epochs;
 use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::migration::Migration;
@@ -23,9 +25,12 @@ use crate::node::{Node, RETRIES, upkeep_transaction};
 use crate::pack_reads::PackReads;
 use crate::packs::PackFile;
 use crate::references::References;
+use crate::rekey::Rekeying;
 use crate::row::{
     BlockEntry, Chunk, ChunkView, Inode, KeyRow, Origin, Policy, Special, Tier, VolumeRecord, decode_policy,
 };
+use crate::scan_marks::Quarantine;
+use crate::spread::{Spreads, read_spreads};
 use crate::transaction::VolumeTransaction;
 use crate::usage::{Amount, Usage};
 
@@ -47,7 +52,9 @@ pub(crate) struct Inner {
     pub policies: RwLock<BTreeMap<u32, Arc<Policy>>>,
     /// Directories with a policy of their own.
     pub directories: RwLock<Arc<BTreeMap<ObjectId, u32>>>,
-    pub epochs: HashMap<(AccessorSetId, KeyEpoch), EpochKey>,
+    /// What files get instead of some policies.
+    pub spreads: RwLock<Spreads>,
+    pub epochs: Epochs,
     pub references: Arc<References>,
     pub usage: Usage,
     /// A read has put something into the repair queue.
@@ -56,8 +63,12 @@ pub(crate) struct Inner {
     pub counting: tokio::sync::RwLock<()>,
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
+    pub rekeying: Rekeying,
+    /// Whether what was sealed in earlier epochs is to stay readable when their keys go.
+    pub keeps_contents: AtomicBool,
     pub migration: Migration,
     pub pack_reads: PackReads,
+    pub quarantine: Quarantine,
 }
 
 impl Volume {
@@ -186,26 +197,13 @@ impl Inner {
     pub fn inode(&self, object: ObjectId, row: &[u8]) -> Result<Inode, VolumeError> {
         let mut inode = Inode::decode(row).map_err(self.damaged("object", object))?;
         inode.attributes.file = self.file(object);
+        inode.attributes.quarantined = self.quarantine.has(object);
         Ok(inode)
     }
 
     pub fn policy(&self, id: u32) -> Result<Arc<Policy>, VolumeError> {
         let found = self.policies.read().get(&id).cloned();
         found.ok_or_else(|| VolumeError::Missing { what: format!("policy {id} of volume {}", self.id) })
-    }
-
-    pub fn open_key(&self, object: ObjectId, row: &KeyRow) -> Result<seal::FileKey, VolumeError> {
-        let missing = || VolumeError::Missing {
-            what: format!(
-                "the key of epoch {} of accessor set {} of volume {}",
-                row.epoch, row.accessors.0, self.id
-            ),
-        };
-        let epoch = self.epochs.get(&(row.accessors, row.epoch)).ok_or_else(missing)?;
-        unwrap_file_key(epoch, object, &row.wrapped).map_err(|cause| VolumeError::Key {
-            what: format!("key of object {object} of volume {}", self.id),
-            cause,
-        })
     }
 
     /// `None` when there is no such file.
@@ -275,8 +273,8 @@ impl Inner {
         if let Some(entry) = entry.filter(|entry| entry.is_own(version)) {
             return Ok(Some((entry.creator, entry.seal)));
         }
-        let shared = self.shared_version(transaction, origin).await?;
-        Ok(shared.map(|shared| (shared.identity.creator, shared.seal)))
+        let shared = self.share_of(transaction, origin).await?;
+        Ok(shared.map(|(_, share)| (share.creator, share.seal)))
     }
 
     /// What is stored of a block that is no hole.
@@ -306,15 +304,34 @@ impl Inner {
         entry: BlockEntry,
         file: &FileRows,
     ) -> Result<BlockVersion, VolumeError> {
+        self.with_whole_key(self.named_version(object, block, entry, file)?)
+    }
+
+    /// Unless the key of its file was shredded.
+    pub fn with_whole_key(&self, version: BlockVersion) -> Result<BlockVersion, VolumeError> {
+        match version.key.is_shredded() {
+            true => Err(VolumeError::Shredded { object: version.identity.object }),
+            false => Ok(version),
+        }
+    }
+
+    /// A version of the block's own; of a shredded file with what is left of its key, which finds fragments and opens none.
+    pub fn named_version(
+        &self,
+        object: ObjectId,
+        block: BlockIndex,
+        entry: BlockEntry,
+        file: &FileRows,
+    ) -> Result<BlockVersion, VolumeError> {
         let identity = BlockIdentity {
             volume: self.id,
             object,
             block,
             version: entry.version,
             creator: entry.creator,
-            epoch: file.key.epoch,
+            epoch: self.epochs.of(entry.seal),
         };
-        let key = self.open_key(object, &file.key)?;
+        let key = self.key_or_names(object, &file.key, identity.epoch)?;
         let placement = self.policy(file.policy_of(entry))?.placement.clone().into();
         Ok(BlockVersion { identity, key, placement, seal: entry.seal, packed: None })
     }
@@ -358,6 +375,8 @@ impl Inner {
         let rows = read_policies(self.keys, transaction).await?;
         self.policies.write().extend(rows);
         *self.directories.write() = Arc::new(read_directories(self.keys, transaction).await?);
+        let spreads = read_spreads(self.keys, transaction).await?;
+        *self.spreads.write() = spreads;
         Ok(())
     }
 }

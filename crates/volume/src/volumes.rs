@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,18 +11,20 @@ use file_system::{Attributes, Device, FileId, FileKind, attribute_rules};
 use ids::{ObjectId, VolumeId};
 use meta::{MetaStore, Scan};
 use parking_lot::{Mutex, RwLock};
-use seal::{
-    AccessorSetId, EpochIdentity, EpochKey, GatewayKeyPair, KeyEpoch, open_epoch_key, wrap_epoch_key,
-};
+use seal::{AccessorSetId, EpochIdentity, EpochKey, GatewayKeyPair, KeyEpoch, wrap_epoch_key};
 use tokio::sync::Notify;
 
 use crate::VolumeError;
 use crate::directories::{MAX_DIRECTORIES, encode_directory_policy, read_directories};
+use crate::epochs::Epochs;
 use crate::keys::{self, Keys};
 use crate::node::{Node, ObjectIds, upkeep_transaction};
 use crate::orphans::orphan_was_held;
 use crate::references::References;
+use crate::rekey::Rekeying;
 use crate::row::{BadRow, Inode, Policy, Special, StoreHeader, Tier, VolumeRecord, encode_policy};
+use crate::scan_marks::read_quarantine;
+use crate::spread::{MAX_VARIANTS, encode_spread, read_spreads};
 use crate::usage::{Amount, Usage};
 use crate::volume::{Inner, Volume, read_policies};
 
@@ -83,7 +86,7 @@ pub struct Volumes {
     /// Deleted volumes whose blocks are still on their way out of the clouds.
     doomed: Mutex<Vec<Volume>>,
     /// Makes changes of the registry wait for each other.
-    changing: tokio::sync::Mutex<()>,
+    pub(crate) changing: tokio::sync::Mutex<()>,
 }
 
 impl Volumes {
@@ -95,7 +98,7 @@ impl Volumes {
         let seal = SealId::random(&*environment.entropy);
         let node = Node {
             gateway: keys.public().gateway,
-            keys,
+            keys: RwLock::new(keys),
             store,
             cache,
             environment,
@@ -138,6 +141,15 @@ impl Volumes {
         debug_assert!(set.is_ok(), "somebody else holds it already");
     }
 
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Also those that are being deleted.
+    pub(crate) fn all(&self) -> Vec<Volume> {
+        self.list().into_iter().chain(self.doomed()).collect()
+    }
+
     /// All volumes, by name.
     pub fn list(&self) -> Vec<Volume> {
         self.open.read().values().cloned().collect()
@@ -177,7 +189,7 @@ impl Volumes {
         let identity = EpochIdentity { volume: record.id, accessors: record.accessors, epoch: record.epoch };
         let entropy = &*node.environment.entropy;
         let epoch_key = EpochKey::generate(identity, entropy);
-        let wrapped = wrap_epoch_key(&epoch_key, node.keys.public(), entropy);
+        let wrapped = wrap_epoch_key(&epoch_key, node.keys.read().public(), entropy);
         let wrapped =
             wrapped.map_err(|cause| VolumeError::Key { what: "gateway's public key".into(), cause })?;
         let root = root_inode(&record, &new);
@@ -210,6 +222,12 @@ impl Volumes {
         policy: Option<Policy>,
     ) -> Result<(), VolumeError> {
         self.change(name, &Change::Directory(path.to_owned(), policy)).await
+    }
+
+    /// Has files that would get a policy get one of its variants instead, which differ from it by their clouds alone, from now on. Those that
+    /// exist move by [`Volume::rebalance`]. A policy that is set again is not spread any more.
+    pub async fn spread(&self, name: &str, spreads: Vec<(Policy, Vec<Policy>)>) -> Result<(), VolumeError> {
+        self.change(name, &Change::Spread(spreads)).await
     }
 
     /// Sets what must hold before a stable write is answered.
@@ -278,6 +296,7 @@ impl Volumes {
 /// A change of a volume's row.
 enum Change {
     Policy(Policy),
+    Spread(Vec<(Policy, Vec<Policy>)>),
     Directory(String, Option<Policy>),
     Tier(Tier),
     Delete { force: bool },
@@ -291,7 +310,23 @@ impl Inner {
         record: &mut VolumeRecord,
     ) -> Result<(), VolumeError> {
         match change {
-            Change::Policy(policy) => record.policy = self.number_of_policy(transaction, policy).await?,
+            Change::Policy(policy) => {
+                record.policy = self.number_of_policy(transaction, policy).await?;
+                transaction.delete(self.keys.spread(record.policy));
+            }
+            Change::Spread(spreads) => {
+                for (policy, variants) in spreads {
+                    let number = self.number_of_policy(transaction, policy).await?;
+                    let mut numbers = Vec::new();
+                    for variant in variants.iter().take(MAX_VARIANTS) {
+                        numbers.push(self.number_of_policy(transaction, variant).await?);
+                    }
+                    match numbers.iter().all(|variant| *variant == number) {
+                        true => transaction.delete(self.keys.spread(number)),
+                        false => transaction.put(self.keys.spread(number), encode_spread(&numbers)),
+                    }
+                }
+            }
             Change::Directory(path, policy) => {
                 let directory = self.directory_at(transaction, path).await?;
                 let key = self.keys.directory_policy(directory);
@@ -305,6 +340,7 @@ impl Inner {
                 }
                 let number = self.number_of_policy(transaction, policy).await?;
                 transaction.put(key, encode_directory_policy(number));
+                transaction.delete(self.keys.spread(number));
             }
             Change::Tier(tier) => record.tier = *tier,
             Change::Delete { force } => {
@@ -454,6 +490,7 @@ fn root_inode(record: &VolumeRecord, new: &NewVolume) -> Inode {
         changed: now,
         created: now,
         change: attribute_rules::next_change(0, now),
+        quarantined: false,
     };
     let next_cookie = file_system::limits::FIRST_COOKIE;
     Inode::new(attributes, Special::Directory { parent: root, next_cookie, entries: 0 })
@@ -463,27 +500,15 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
     let mut transaction = node.store.begin(meta::Mode::Optimistic).await?;
     let policies = read_policies(keys, &mut *transaction).await?;
     let directories = read_directories(keys, &mut *transaction).await?;
+    let spreads = read_spreads(keys, &mut *transaction).await?;
     if !policies.contains_key(&record.policy) {
         return Err(VolumeError::Missing {
             what: format!("policy {} of volume {}", record.policy, record.id),
         });
     }
-    let (start, end) = keys.epochs();
-    let mut epochs = HashMap::new();
-    for (key, row) in
-        transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?
-    {
-        let Some((accessors, epoch, gateway)) = Keys::epoch_of(&key) else { continue };
-        if gateway == node.gateway {
-            let identity = EpochIdentity { volume: record.id, accessors, epoch };
-            let opened = open_epoch_key(&node.keys, identity, &row).map_err(|cause| VolumeError::Key {
-                what: format!("epoch key {epoch} of volume {:?}", record.name),
-                cause,
-            })?;
-            epochs.insert((accessors, epoch), opened);
-        }
-    }
+    let epochs = Epochs::load(node, keys, &record, &mut *transaction).await?;
     let usage = transaction.get(&keys.usage()).await?;
+    let quarantine = read_quarantine(keys, &mut *transaction).await?;
     let references = Arc::new(References::default());
     let (start, end) = keys.orphans();
     let orphans = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: usize::MAX }).await?;
@@ -500,14 +525,18 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         record: RwLock::new(record),
         policies: RwLock::new(policies),
         directories: RwLock::new(Arc::new(directories)),
+        spreads: RwLock::new(spreads),
         epochs,
         references,
         usage: Usage::default(),
         repair_queued: Notify::new(),
         counting: Default::default(),
         packs: Default::default(),
+        rekeying: Rekeying::default(),
+        keeps_contents: AtomicBool::new(true),
         migration: Default::default(),
         pack_reads: Default::default(),
+        quarantine,
     };
     let saved = usage.map(|row| Amount::decode(&row)).transpose();
     let saved = saved.map_err(|cause| VolumeError::Damaged { what: "a volume's usage".into(), cause })?;
@@ -515,6 +544,7 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         Some((amount, true)) => amount,
         _ => inner.count().await?,
     });
+    inner.note_sealing().await?;
     inner.abandon_attempts().await?;
     inner.settle_packs().await?;
     let volume = Volume { inner: Arc::new(inner) };

@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use cache::{BlockLoader, Sealing};
 use futures::stream::{StreamExt, iter};
-use ids::{BlockIndex, ObjectId};
+use ids::{BlockIndex, BlockShift, ObjectId};
 
 use crate::VolumeError;
+use crate::node::consistent_read;
 use crate::row::{Origin, Sealed, Special};
-use crate::volume::{Loader, Volume, is_superseded};
+use crate::volume::{Inner, Loader, Volume, is_superseded};
 
 /// Blocks fetched at the same time.
 const PARALLEL: usize = 8;
@@ -22,6 +23,15 @@ pub struct Warmed {
     pub next: Option<BlockIndex>,
 }
 
+/// Blocks of a file, up to `end`, that are not in the cache.
+struct Cold {
+    shift: BlockShift,
+    /// Blocks that the file has.
+    blocks: u64,
+    end: u64,
+    cold: Vec<(Origin, Sealing)>,
+}
+
 impl Volume {
     /// Brings up to `limit` blocks of a file, from `first` on, into the cache unless they are there (`kurma cache warm`).
     /// `None`: there is no such regular file.
@@ -32,20 +42,10 @@ impl Volume {
         limit: u64,
     ) -> Result<Option<Warmed>, VolumeError> {
         let inner = &self.inner;
-        let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
-        let Some(file) = inner.file_rows(&mut *transaction, object).await? else { return Ok(None) };
-        let Special::File { shift, .. } = file.inode.special else { return Ok(None) };
-        let blocks = shift.blocks_in(file.inode.attributes.size);
-        let end = blocks.min(first.0.saturating_add(limit));
-        let mut cold = Vec::new();
-        for block in (first.0..end).map(BlockIndex) {
-            let Some(entry) = inner.block_entry(&mut *transaction, object, block).await? else { continue };
-            if entry.is_stored() && !inner.is_cached(object, block, entry) {
-                let Sealed { origin, seal, .. } = entry.sealed(object, block);
-                cold.push((origin, Sealing { version: origin.version, seal }));
-            }
-        }
-        drop(transaction);
+        let found: Result<Option<Cold>, VolumeError> = consistent_read!(inner.node, |transaction| {
+            inner.cold_blocks(transaction, object, first, limit).await
+        });
+        let Some(Cold { shift, blocks, end, cold }) = found? else { return Ok(None) };
         let fetched = cold.len() as u64;
         let loader: Arc<dyn BlockLoader> = Arc::new(Loader { volume: self.clone() });
         let fetch = |(Origin { object, block, .. }, sealing)| {
@@ -67,5 +67,29 @@ impl Volume {
     /// stored for.
     pub fn evict(&self, object: ObjectId) {
         self.inner.node.cache.evict(self.inner.file_key(object));
+    }
+}
+
+impl Inner {
+    async fn cold_blocks(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        first: BlockIndex,
+        limit: u64,
+    ) -> Result<Option<Cold>, VolumeError> {
+        let Some(file) = self.file_rows(transaction, object).await? else { return Ok(None) };
+        let Special::File { shift, .. } = file.inode.special else { return Ok(None) };
+        let blocks = shift.blocks_in(file.inode.attributes.size);
+        let end = blocks.min(first.0.saturating_add(limit));
+        let mut cold = Vec::new();
+        for block in (first.0..end).map(BlockIndex) {
+            let Some(entry) = self.block_entry(transaction, object, block).await? else { continue };
+            if entry.is_stored() && !self.is_cached(object, block, entry) {
+                let Sealed { origin, seal, .. } = entry.sealed(object, block);
+                cold.push((origin, Sealing { version: origin.version, seal }));
+            }
+        }
+        Ok(Some(Cold { shift, blocks, end, cold }))
     }
 }

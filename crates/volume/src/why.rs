@@ -7,6 +7,7 @@ use file_system::{FileKind, Name};
 use ids::{BlockIndex, GatewayId, ObjectId, Version};
 
 use crate::VolumeError;
+use crate::node::consistent_read;
 use crate::repair::{decode_repair, fragments_of};
 use crate::row::{BlockEntry, Inode, Origin, PackedRow, Policy, Sealed, Special};
 use crate::transaction::Entry;
@@ -71,25 +72,37 @@ impl Volume {
         limit: usize,
     ) -> Result<Option<FileReport>, VolumeError> {
         let inner = &self.inner;
-        let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
-        let found = inner.resolve(&mut *transaction, path).await?;
+        consistent_read!(inner.node, |transaction| {
+            inner.file_report(transaction, path, first, limit).await
+        })
+    }
+}
+
+impl Inner {
+    async fn file_report(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        path: &str,
+        first: BlockIndex,
+        limit: usize,
+    ) -> Result<Option<FileReport>, VolumeError> {
+        let found = self.resolve(transaction, path).await?;
         let regular = found.filter(|(_, inode)| inode.attributes.kind == FileKind::Regular);
         let Some((object, _)) = regular else { return Ok(None) };
-        let Some(file) = inner.file_rows(&mut *transaction, object).await? else { return Ok(None) };
+        let Some(file) = self.file_rows(transaction, object).await? else { return Ok(None) };
         let Special::File { shift, .. } = file.inode.special else { return Ok(None) };
         let size = file.inode.attributes.size;
         let mut blocks = Vec::new();
         for block in (first.0..shift.blocks_in(size)).take(limit).map(BlockIndex) {
-            let entry =
-                inner.block_entry(&mut *transaction, object, block).await?.unwrap_or(BlockEntry::NONE);
+            let entry = self.block_entry(transaction, object, block).await?.unwrap_or(BlockEntry::NONE);
             let origin = entry.sealed(object, block).origin;
-            let packed = inner.packed_row(&mut *transaction, origin).await?;
+            let packed = self.packed_row(transaction, origin).await?;
             let Origin { object: of, block: place, version } = packed.map_or(origin, |packed| packed.pack());
-            let row = transaction.get(&inner.keys.repair(of, place, version)).await?;
+            let row = transaction.get(&self.keys.repair(of, place, version)).await?;
             let missing = row.map(|row| decode_repair(&row)).transpose();
-            let missing = missing.map_err(inner.damaged("a repair of object", object))?.unwrap_or(0);
+            let missing = missing.map_err(self.damaged("a repair of object", object))?.unwrap_or(0);
             let start = shift.start_of(block);
-            let dirty = inner.node.cache.dirty_ranges(inner.file_key(object), start..start + shift.bytes());
+            let dirty = self.node.cache.dirty_ranges(self.file_key(object), start..start + shift.bytes());
             blocks.push(BlockReport {
                 block,
                 version: entry.version,
@@ -102,16 +115,14 @@ impl Volume {
                 }),
                 origin: entry.origin.map(|Origin { object, block, version }| (object, block, version)),
                 dirty: dirty.iter().map(|range| range.end - range.start).sum(),
-                cached: entry.is_stored() && inner.is_cached(object, block, entry),
-                fragments: inner.fragments(&mut *transaction, object, block, entry, &file).await?,
+                cached: entry.is_stored() && self.is_cached(object, block, entry),
+                fragments: self.fragments(transaction, object, block, entry, &file).await?,
                 missing: fragments_of(missing),
             });
         }
         Ok(Some(FileReport { object, size, policy: file.policy, blocks }))
     }
-}
 
-impl Inner {
     /// Of a block that is stored.
     pub fn is_cached(&self, object: ObjectId, block: BlockIndex, entry: BlockEntry) -> bool {
         let Sealed { origin: Origin { object, block, version }, seal, .. } = entry.sealed(object, block);

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use blocks::SealId;
 use bytes::Bytes;
 use cache::DataOp;
 use ids::{BlockIndex, BlockShift, ObjectId, Version};
 use meta::{Attachment, MetaError};
+use seal::WrappedFileKey;
 use upkeep::{Base, BlockVersion, NewBlock, Plan, Written, WrittenAs};
 
 use crate::VolumeError;
@@ -50,10 +52,11 @@ impl Volume {
                 other => other.map(|_| Plan::Nothing),
             });
         }
-        let begun = inner.begin_attempts(&wanted).await?;
+        let sealing = inner.epochs.sealing();
+        let begun = inner.begin_attempts(&wanted, sealing.seal).await?;
         for ((candidate, (at, base)), begun) in wanted.into_iter().zip(bases).zip(begun) {
             plans[at] = match begun {
-                Ok(Some(version)) => inner.plan(candidate, version, base),
+                Ok(Some(version)) => inner.plan(candidate, version, base, sealing.seal),
                 Ok(None) => Ok(Plan::Nothing),
                 Err(error) => Err(error),
             };
@@ -135,6 +138,9 @@ impl Inner {
         }
         let entry = rows.chunk.as_ref().map(|(.., chunk)| chunk.get(block.0 % CHUNK_BLOCKS));
         let (Some(file), entry) = (file, entry.unwrap_or(BlockEntry::NONE)) else { return Ok(None) };
+        if WrappedFileKey::is_of_shredded(&file.key.wrapped) {
+            return Ok(None); // whatever is written to it goes with it
+        }
         let base = match entry.is_stored() {
             true => Base::Stored(self.stored_version(transaction, object, block, entry, &file).await?),
             false => Base::Hole,
@@ -147,12 +153,13 @@ impl Inner {
         Candidate { object, block, file, .. }: Candidate,
         version: Version,
         base: Base,
+        seal: SealId,
     ) -> Result<Plan, VolumeError> {
-        let policy = file.mark();
-        let new = BlockEntry { version, creator: self.node.gateway, policy, ..BlockEntry::NONE };
+        let (creator, policy) = (self.node.gateway, file.mark());
+        let new = BlockEntry { version, creator, seal, policy, ..BlockEntry::NONE };
         let BlockVersion { identity, key, placement, .. } = self.block_version(object, block, new, &file)?;
         let protection = file.policy.protection;
-        let (seal, length) = (self.node.seal, file.length_of(block));
+        let length = file.length_of(block);
         Ok(Plan::Store(NewBlock { identity, key, placement, seal, protection, length, base }))
     }
 
@@ -182,6 +189,7 @@ impl Inner {
                 continue;
             };
             let Special::File { shift, .. } = rows.inode.special else { continue };
+            let key = self.rewrap_touched(transaction, object, key)?;
             let (chunks, garbage) = (BTreeMap::new(), Discarded::default());
             let mut change = FileChange { rows, shift, chunks, garbage };
             for index in blocks {

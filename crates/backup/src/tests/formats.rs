@@ -2,7 +2,7 @@ use ids::{ObjectId, Timestamp, VolumeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Numbers, ObjectEntry, Parent, Retired, Unsaved};
+use crate::{Claim, Known, Numbers, ObjectEntry, Parent, Retired, Unsaved};
 
 fn item() -> impl Strategy<Value = Item> {
     let bytes = |most| prop::collection::vec(any::<u8>(), 0..most).prop_map(Bytes::from);
@@ -107,8 +107,16 @@ fn notes_come_back() {
         numbers: vec![numbers, Numbers { start: 8, from: 0, to: 0 }],
         retired: vec![Retired { numbers, places: vec!["a".into(), "cellar".into()] }],
         is_new: false,
+        starts: 3,
+        known: vec![Known { id: [7; 16], backup: 8, starts: 9 }],
     };
-    for state in [state, State::default(), State::restored(parent)] {
+    // Of a version that knew of no claims.
+    let claimed = 8 + 4 + 32;
+    let mut old = state.encode();
+    old.truncate(old.len() - claimed);
+    old[0] = 1;
+    assert_eq!(State::decode(&old).unwrap(), State { starts: 0, known: Vec::new(), ..state.clone() });
+    for state in [state.clone(), State::default(), State::loaded(), State::restored(parent, state.known)] {
         let bytes = state.encode();
         assert_eq!(State::decode(&bytes).unwrap(), state);
         for length in 0..bytes.len() {
@@ -116,6 +124,29 @@ fn notes_come_back() {
         }
     }
     assert!(matches!(State::decode(&[9]), Err(BackupError::Newer(9))));
+    assert!(matches!(State::decode(&[0]), Err(BackupError::Damaged(_))));
+}
+
+#[test]
+fn claims_come_back_and_open_in_their_place_only() {
+    let time = Timestamp { seconds: 4, nanos: 5 };
+    let claim = Claim { gateway: GatewayId(7), branch: 2, id: [1; 16], starts: 3, start: u64::MAX, time };
+    let bytes = claim.encode();
+    assert_eq!(Claim::decode(&bytes).unwrap(), claim);
+    for length in 0..bytes.len() {
+        assert!(Claim::decode(&bytes[..length]).is_err());
+    }
+    assert!(Claim::decode(&[&bytes[..], &[0]].concat()).is_err());
+    assert!(matches!(Claim::decode(&[9]), Err(BackupError::Newer(9))));
+    assert!(matches!(Claim::decode(&[0]), Err(BackupError::Damaged(_))));
+    let (keys, entropy) = (keys(), SystemEntropy::new());
+    let sealed = keys.seal_claim(&claim, &entropy);
+    assert_eq!(keys.open_claim(2, sealed.clone()).unwrap(), claim);
+    assert!(keys.open_claim(1, sealed.clone()).is_err());
+    assert!(keys.open_head(2, sealed).is_err());
+    assert!(
+        keys.open_claim(2, keys.seal_claim(&Claim { gateway: GatewayId(8), ..claim }, &entropy)).is_err()
+    );
 }
 
 /// Whoever has all of a cloud sees names of forty letters, and lengths of the classes 16 KiB, 32 KiB, 64 KiB and so on.

@@ -31,7 +31,8 @@ impl Round {
         };
         let is_whole = |place: &&Place| {
             let stand = writer.stands.get(&place.name);
-            kind == Kind::Base || stand.is_some_and(|stand| stand.objects == objects.len())
+            let is_whole = kind == Kind::Base || stand.is_some_and(|stand| stand.objects == objects.len());
+            is_whole && writer.vetted.contains(&place.name)
         };
         let alive = places.iter().filter(is_whole).cloned().collect();
         Round { kind, first, objects, alive, content: Vec::new() }

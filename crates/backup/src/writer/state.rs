@@ -1,7 +1,9 @@
 use crate::reader::Reader;
-use crate::{BackupError, Parent};
+use crate::{BackupError, Known, Parent};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without [`State::starts`] and [`State::known`].
+const FORMAT_OLD: u8 = 1;
 
 /// Numbers of objects of one start that may have been stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,14 +46,23 @@ pub struct State {
     pub numbers: Vec<Numbers>,
     /// What is to be deleted.
     pub retired: Vec<Retired>,
-    /// The store was just restored from the parent: a branch is to begin.
+    /// The store was just restored from the parent, or loaded: a branch is to begin.
     pub is_new: bool,
+    /// Starts that have claimed the branch.
+    pub starts: u64,
+    /// What there was when the store was restored, until the branch is claimed: if there is more then, somebody else has gone on.
+    pub known: Vec<Known>,
 }
 
 impl State {
-    /// Of a store that was restored from `parent`.
-    pub fn restored(parent: Parent) -> State {
-        State { parent: Some(parent), is_new: true, ..State::default() }
+    /// Of a store that was restored from `parent`, when the clouds had what is `known`.
+    pub fn restored(parent: Parent, known: Vec<Known>) -> State {
+        State { parent: Some(parent), is_new: true, known, ..State::default() }
+    }
+
+    /// Of a store that somebody has loaded from elsewhere, who knows what there is in the clouds.
+    pub fn loaded() -> State {
+        State { is_new: true, ..State::default() }
     }
 
     pub(super) fn start(&self) -> u64 {
@@ -99,6 +110,13 @@ impl State {
                 out.extend_from_slice(place.as_bytes());
             }
         }
+        out.extend_from_slice(&self.starts.to_be_bytes());
+        out.extend_from_slice(&(self.known.len() as u32).to_be_bytes());
+        for Known { id, backup, starts } in &self.known {
+            out.extend_from_slice(id);
+            out.extend_from_slice(&backup.to_be_bytes());
+            out.extend_from_slice(&starts.to_be_bytes());
+        }
         out
     }
 
@@ -107,17 +125,17 @@ impl State {
     /// # Errors
     /// It is not a state, or one of a newer version.
     pub fn decode(bytes: &[u8]) -> Result<State, BackupError> {
-        match bytes.first() {
-            Some(&FORMAT) => {}
+        let format = match bytes.first() {
+            Some(&format @ (FORMAT_OLD | FORMAT)) => format,
             Some(&newer) if newer > FORMAT => return Err(BackupError::Newer(newer)),
             _ => return Err(BackupError::Damaged("a note of backups without a format")),
-        }
+        };
         let mut reader = Reader(&bytes[1..]);
-        let state = State::read(&mut reader).filter(|_| reader.0.is_empty());
+        let state = State::read(&mut reader, format).filter(|_| reader.0.is_empty());
         state.ok_or(BackupError::Damaged("the note of backups"))
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<State> {
+    fn read(reader: &mut Reader<'_>, format: u8) -> Option<State> {
         let is_new = match reader.byte()? {
             0 => false,
             1 => true,
@@ -155,6 +173,13 @@ impl State {
             }
             retired.push(Retired { numbers, places });
         }
-        Some(State { branch, id, parent, backups, numbers, retired, is_new })
+        let (mut starts, mut known) = (0, Vec::new());
+        if format > FORMAT_OLD {
+            starts = reader.u64()?;
+            for _ in 0..reader.count(32)? {
+                known.push(Known { id: reader.array()?, backup: reader.u64()?, starts: reader.u64()? });
+            }
+        }
+        Some(State { branch, id, parent, backups, numbers, retired, is_new, starts, known })
     }
 }

@@ -13,10 +13,12 @@ use tokio::runtime::Runtime;
 
 use super::Clouds;
 use super::emulator::Emulator;
-use super::load::{Client, content};
+use super::gateway::{self, Shape};
+use super::load::Client;
 use super::page::Page;
-use super::run_gateway::{RunGateway, Shape};
+use crate::peer::{Kurma, Peer};
 use crate::sample::median;
+use crate::workload;
 
 /// Blocks of a read, of 1 MiB each.
 const BLOCKS: u64 = 16;
@@ -28,7 +30,7 @@ const FIRST: usize = 5;
 /// A gateway with a file of 16 MiB in its clouds, and a client that has it open.
 struct Scene {
     clouds: Vec<Emulator>,
-    gateway: RunGateway,
+    gateway: Kurma,
     client: Client,
     piece: bytes::Bytes,
     runtime: Runtime,
@@ -39,11 +41,11 @@ impl Scene {
         let clouds = arguments.emulators()?;
         let shape =
             Shape { policy, block_size: "1MiB", memory: "192MiB", journal: "128MiB", upload_rate: None };
-        let gateway = RunGateway::start(&arguments.setting.kurma, folder, &clouds, &shape)?;
+        let gateway = gateway::start(&arguments.setting.kurma, folder, &clouds, &shape)?;
         let runtime = Runtime::new()?;
-        let piece = content(arguments.seed, 1 << 20);
+        let piece = workload::content(arguments.seed, 1 << 20);
         let client = runtime.block_on(async {
-            let client = Client::connect(gateway.nfs, "cold").await?;
+            let client = Client::connect(gateway.address(), "cold").await?;
             client.fill(BLOCKS, &piece).await?;
             anyhow::Ok(client)
         })?;

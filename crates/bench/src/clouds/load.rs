@@ -22,18 +22,6 @@ pub struct Client {
     file: Arc<OpenFile>,
 }
 
-/// Bytes that do not compress and differ by `seed`.
-pub fn content(seed: u64, length: usize) -> Bytes {
-    let mut state = 0x9E37_79B9_7F4A_7C15u64 ^ seed.wrapping_mul(0x2545_F491_4F6C_DD1D);
-    let words = (0..length.div_ceil(8)).flat_map(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(length).collect::<Vec<u8>>().into()
-}
-
 impl Client {
     /// With the file `name` of the volume, which is made if need be.
     pub async fn connect(server: SocketAddr, name: &str) -> Result<Client> {

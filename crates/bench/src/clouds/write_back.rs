@@ -9,10 +9,12 @@ use tokio::runtime::Runtime;
 
 use super::Clouds;
 use super::emulator::Emulator;
+use super::gateway::{self, Shape};
 use super::latency::Latency;
-use super::load::{Client, content};
+use super::load::Client;
 use super::page::Page;
-use super::run_gateway::{RunGateway, Shape};
+use crate::peer::Peer;
+use crate::workload;
 
 /// Milliseconds that a cloud takes for an answer.
 const LATENCY: f64 = 20.0;
@@ -53,11 +55,11 @@ fn measure(arguments: &Clouds, folder: &Path, rate: u64) -> Result<f64> {
         journal: "1GiB",
         upload_rate: Some(rate << 20),
     };
-    let gateway = RunGateway::start(&arguments.setting.kurma, &folder.join("data"), &clouds, &shape)?;
+    let gateway = gateway::start(&arguments.setting.kurma, &folder.join("data"), &clouds, &shape)?;
     let runtime = Runtime::new()?;
     let mib = 4 * rate * SECONDS * 3 / 4;
-    let piece = content(arguments.seed, 1 << 20);
-    let (nfs, expected) = (gateway.nfs, (mib as f64 * SHARES * (1 << 20) as f64) as u64);
+    let piece = workload::content(arguments.seed, 1 << 20);
+    let (nfs, expected) = (gateway.address(), (mib as f64 * SHARES * (1 << 20) as f64) as u64);
     let given = || clouds.iter().map(Emulator::written).sum::<u64>();
     let already = given();
     let writing = runtime.spawn(async move { Client::connect(nfs, "big").await?.fill(mib, &piece).await });

@@ -3,7 +3,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use environment::SystemEntropy;
+use ids::GatewayId;
+use seal::{KeyFile, create_key_file};
 
 use super::{Peer, drop_page_cache, free_address, kill};
 
@@ -20,14 +23,43 @@ impl Kurma {
         Ok(Kurma { binary: binary.to_owned(), nfs: free_address()?, admin: free_address()?, child: None })
     }
 
+    /// Starts a gateway of its own configuration on a new data folder.
+    pub fn configured(binary: &Path, data: &Path, configuration: &str) -> Result<Kurma> {
+        std::fs::create_dir_all(data.join("keys"))?;
+        let key = KeyFile::generate(GatewayId(1), &SystemEntropy::new());
+        create_key_file(&data.join("keys/gateway.key"), &key)?;
+        std::fs::write(data.join("kurma.toml"), configuration)?;
+        let mut kurma = Kurma::new(binary)?;
+        kurma.start(data)?;
+        Ok(kurma)
+    }
+
     /// Runs a command of the gateway's administrator.
     pub fn command(&self, args: &[&str]) -> Result<()> {
+        self.ask(args, &[0]).map(drop)
+    }
+
+    /// The same for what it prints; its exit status must be one of `expected`.
+    pub fn ask(&self, args: &[&str], expected: &[i32]) -> Result<String> {
         let url = format!("http://{}", self.admin);
         let output = Command::new(&self.binary).args(args).args(["--admin", &url]).output()?;
-        if !output.status.success() {
-            bail!("kurma {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(())
+        let status = output.status.code().unwrap_or(-1);
+        ensure!(
+            expected.contains(&status),
+            "kurma {args:?} ended with {status}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Returns when everything is in the clouds.
+    pub fn flush(&self) -> Result<()> {
+        self.command(&["flush", "--timeout", "5m"])
+    }
+
+    /// Forgets what could answer reads without the clouds.
+    pub fn drop_cache(&self) -> Result<()> {
+        self.command(&["cache", "drop"])
     }
 }
 
@@ -46,6 +78,7 @@ impl Peer for Kurma {
             .args(["up", "--data"])
             .arg(data)
             .args(["--nfs", &self.nfs.to_string(), "--admin", &self.admin.to_string()])
+            .envs([("AWS_ACCESS_KEY_ID", "somebody"), ("AWS_SECRET_ACCESS_KEY", "secret")])
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()?;
@@ -83,12 +116,12 @@ impl Peer for Kurma {
 
     fn make_cold(&mut self) -> Result<()> {
         self.settle()?;
-        self.command(&["cache", "drop"])?;
+        self.drop_cache()?;
         drop_page_cache()
     }
 
     fn settle(&mut self) -> Result<()> {
-        self.command(&["flush", "--timeout", "5m"])
+        self.flush()
     }
 }
 

@@ -57,6 +57,11 @@ impl Cell {
         Ok(cell(fits))
     }
 
+    /// How often it is done in one measurement: what changes nothing, and takes milliseconds, several times.
+    pub fn times(self) -> u32 {
+        if self.act == Act::Stat { 16 } else { 1 }
+    }
+
     pub async fn plain(self, client: &Client, names: &[String], data: &Bytes) -> Result<()> {
         // Each call is a number of full compounds.
         for names in names.chunks(self.together * PARALLEL) {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use vector_client::{Client, CopyOptions, Options};
 
 use super::{Cost, line};
-use crate::peer::{Kurma, Peer};
+use crate::peer::{Kurma, Peer, write_out};
 use crate::setting::Setting;
 use crate::tree::{Tree, check_gone};
 
@@ -61,6 +61,7 @@ pub async fn rows(server: &mut Kurma, setting: &Setting, folder: &Path) -> Resul
             let client = Client::connect(server.address(), options).await?;
             for act in ACTS {
                 server.settle()?;
+                write_out();
                 let (before, start) = (client.statistics().round_trips, Instant::now());
                 trees.run(act, &client, server, kind == 1).await?;
                 let cost = &mut costs[act as usize][kind];

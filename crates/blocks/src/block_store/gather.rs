@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use cloud::{Connection, Direction};
 use disperse::VerifiedFragment;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -15,10 +16,18 @@ pub(super) struct Gathered {
     pub faults: Vec<Fault>,
 }
 
+/// A fragment that has been asked for.
+struct Asked<'c> {
+    fragment: u8,
+    cloud: &'c Connection,
+    /// Answers that are to come.
+    requests: u32,
+}
+
 impl BlockStore {
     /// Gets as many good fragments as are needed: from those clouds first that are preferred, from one more for every bad one,
-    /// and from others as well when the answers take longer than usual. One that fails is asked again, as often as its retries
-    /// allow, when no other is left. Fragments in `avoid` are tried last.
+    /// and from others as well when the answers take longer than usual; where there are no others, what is late is asked for once
+    /// more. One that fails is asked again, as often as its retries allow, when no other is left. Fragments in `avoid` are tried last.
     /// Returning drops the requests that nobody needs any more.
     pub(super) async fn gather(&self, target: &Target<'_>, avoid: &[u8]) -> Gathered {
         let needed = target.placement.scheme().needed();
@@ -27,38 +36,57 @@ impl BlockStore {
         let mut waiting = self.ranked(target, size, avoid, &mut gathered.faults);
         let mut failed = VecDeque::new();
         let mut running = FuturesUnordered::new();
+        let ask = async |cloud: &Connection, fragment, again| {
+            let result = match again {
+                false => target.fetch_once(cloud, fragment).await,
+                true => target.fetch(cloud, fragment).await,
+            };
+            (fragment, again, result)
+        };
+        let mut asked: Vec<Asked<'_>> = Vec::with_capacity(needed);
         let hedge = self.hedge_after(size, &waiting, needed, needed);
         let mut alarm = self.env.clock.sleep(hedge);
-        let mut hedged = 0;
+        let (mut hedged, mut doubled) = (0, false);
         while gathered.good.len() < needed {
-            while gathered.good.len() + running.len() < needed + hedged {
+            while gathered.good.len() + asked.len() < needed + hedged {
                 let first = waiting.pop_front().map(|next| (next, false));
                 let Some(((fragment, cloud), again)) =
                     first.or_else(|| failed.pop_front().map(|next| (next, true)))
                 else {
                     break;
                 };
-                running.push(async move {
-                    let result = match again {
-                        false => target.fetch_once(cloud, fragment).await,
-                        true => target.fetch(cloud, fragment).await,
-                    };
-                    (fragment, cloud, again, result)
-                });
+                asked.push(Asked { fragment, cloud, requests: 1 });
+                running.push(ask(cloud, fragment, again));
             }
-            if running.is_empty() {
+            if asked.is_empty() {
                 break;
             }
             tokio::select! {
                 biased;
-                Some((fragment, cloud, again, result)) = running.next() => match result {
-                    Ok(good) => gathered.good.push(good),
-                    Err(what) if !again && what.may_pass() => failed.push_back((fragment, cloud)),
-                    Err(what) => gathered.faults.push(fault(target, fragment, what)),
-                },
-                () = &mut alarm, if !waiting.is_empty() => {
+                Some((fragment, again, result)) = running.next() => {
+                    // Otherwise its other request has been answered before.
+                    let Some(at) = asked.iter().position(|asked| asked.fragment == fragment) else { continue };
+                    asked[at].requests -= 1;
+                    if result.is_err() && asked[at].requests > 0 {
+                        continue;
+                    }
+                    let Asked { cloud, .. } = asked.swap_remove(at);
+                    match result {
+                        Ok(good) => gathered.good.push(good),
+                        Err(what) if !again && what.may_pass() => failed.push_back((fragment, cloud)),
+                        Err(what) => gathered.faults.push(fault(target, fragment, what)),
+                    }
+                }
+                () = &mut alarm, if !waiting.is_empty() || !doubled => {
+                    if waiting.iter().all(|(_, cloud)| cloud.health().is_sick(Direction::Read)) && !doubled {
+                        doubled = true;
+                        for late in &mut asked {
+                            late.requests += 1;
+                            running.push(ask(late.cloud, late.fragment, false));
+                        }
+                    }
                     // One more for each one that is late, so that several hanging clouds cost one wait.
-                    hedged = running.len();
+                    hedged = asked.len();
                     alarm = self.env.clock.sleep(hedge);
                 }
             }

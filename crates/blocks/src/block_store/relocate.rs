@@ -1,4 +1,5 @@
 use cloud::{Connection, Direction, ErrorKind, PutMode};
+use environment::failpoint;
 use seal::{BlockIdentity, FileKey};
 
 use super::BlockStore;
@@ -94,6 +95,7 @@ impl BlockStore {
             if let Err(error) = to.put(&name, vec![bytes], PutMode::Overwrite).await {
                 return Relocated::Failed(FragmentFault::Unreachable(error));
             }
+            failpoint!("drain.copied");
         }
         if delete
             && !from.health().is_sick(Direction::Write)

@@ -112,7 +112,7 @@ impl World {
         let states = self.store.verify(&self.key, id, SEAL, &self.placement, &All(true)).await.unwrap();
         let numbered = states.iter().zip(0..);
         numbered
-            .filter(|(state, _)| !matches!(state, FragmentState::Good))
+            .filter(|(state, _)| !matches!(state, FragmentState::Good { .. }))
             .map(|(_, number)| number)
             .collect()
     }

@@ -86,7 +86,7 @@ impl BlockStore {
         let _room = self.budget.reserve(placement.usual_fragment() * total).await;
         let checks = placement.fragments().map(|fragment| async move {
             match self.cloud_of(target, fragment) {
-                Some(cloud) => target.fetch(cloud, fragment).await.map(|_| ()),
+                Some(cloud) => target.fetch(cloud, fragment).await.map(|found| found.stored_len()),
                 None => Err(FragmentFault::NoSuchCloud),
             }
         });
@@ -94,7 +94,7 @@ impl BlockStore {
         let mut faults = Vec::new();
         for (fragment, result) in placement.fragments().zip(join_all(checks).await) {
             states.push(match result {
-                Ok(()) => FragmentState::Good,
+                Ok(bytes) => FragmentState::Good { bytes },
                 Err(what) => {
                     faults.push(fault(target, fragment, what.clone()));
                     FragmentState::Faulty(what)

@@ -28,7 +28,7 @@ pub enum ConfigCommand {
     /// Have the running gateway read its configuration again; clients stay connected
     ///
     /// A file with mistakes changes nothing. In force at once: what volumes demand and offer (`export`), certificates and
-    /// keytab (also when only their contents have changed), nfs.names, nfs.domain, log.level, upkeep.stop_wait. Ends with status 3 when something
+    /// keytab (also when only their contents have changed), nfs.names, nfs.domain, log.level, upkeep.stop_wait, and how files are scanned (not by whom). Ends with status 3 when something
     /// else has changed, and says what that needs.
     #[command(after_help = "Example: kurma config reload --data kurma-data")]
     Reload,

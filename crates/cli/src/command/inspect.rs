@@ -1,8 +1,4 @@
-use std::path::{Path, PathBuf};
-
-use clap::{Args, Subcommand};
-use gateway::Config;
-use serde_json::{Value, json};
+use clap::Args;
 
 use super::cloud::CLOUD_COLUMNS;
 use super::storage::print_fields;
@@ -118,46 +114,4 @@ impl TamperLog {
         });
         Ok(Outcome::Done)
     }
-}
-
-#[derive(Subcommand)]
-#[command(after_help = "Example: kurma key show")]
-pub enum KeyCommand {
-    /// Identity and public part of the gateway's key
-    #[command(after_help = "Example: kurma key show")]
-    Show,
-    /// Write all that a restore needs beside the clouds into a file: the key, and where the clouds are
-    ///
-    /// Keep it away from this machine, and secret: whoever has it and one of the clouds can read all names, and whoever has it
-    /// and enough clouds can read everything. Write it anew when clouds are added.
-    #[command(after_help = "Example: kurma key export recovery.key --data kurma-data")]
-    Export {
-        /// The new file
-        file: PathBuf,
-    },
-}
-
-impl KeyCommand {
-    pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        if let KeyCommand::Export { file } = self {
-            return export(context, &file);
-        }
-        let key: Value = AdminClient::new(&context.target)?.get("/v1/key")?;
-        context.show(&key, print_fields);
-        Ok(Outcome::Done)
-    }
-}
-
-fn export(context: &Context, path: &Path) -> Result<Outcome, Failure> {
-    let file = context.target.config_file();
-    let file = file.ok_or_else(|| Failure::usage("export needs --data DIR or --config FILE"))?;
-    let config = Config::load(&file).map_err(Failure::usage)?;
-    gateway::export_recovery(&config, path).map_err(Failure::usage)?;
-    let clouds: Vec<_> = config.clouds.iter().map(|cloud| &cloud.name).collect();
-    let report = json!({ "file": path, "clouds": clouds });
-    context.show(&report, |_| {
-        say(format_args!("{}: the key, and {} clouds", path.display(), clouds.len()));
-    });
-    hint("keep it secret, and away from this machine");
-    Ok(Outcome::Done)
 }

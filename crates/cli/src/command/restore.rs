@@ -18,9 +18,10 @@ pub struct Restore {
     /// The new data folder; empty or not there
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// The file that `kurma key export` wrote; or a plain key file, with --cloud
-    #[arg(long, value_name = "FILE")]
-    keys: PathBuf,
+    /// What `kurma key export` wrote: the file, the words, or with one --keys for each as many shares as are needed; or a plain key file, with
+    /// --cloud
+    #[arg(long, value_name = "FILE", required = true)]
+    keys: Vec<PathBuf>,
     /// A cloud that has moved, or is not in the file: its name, and where it is now
     #[arg(long, value_name = "NAME=URL")]
     cloud: Vec<String>,

@@ -27,6 +27,9 @@ pub struct Up {
     /// How the log on standard error looks: text or json (default: log.format of the configuration)
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
+    /// Go on although another gateway does with the same identity, or has: that one stops. Only when it is not wanted any more
+    #[arg(long)]
+    take_over: bool,
 }
 
 impl Up {
@@ -48,6 +51,7 @@ impl Up {
         said(&mut config, "nfs.listen", self.nfs, |config| &mut config.nfs.listen);
         said(&mut config, "admin.listen", admin, |config| &mut config.admin.listen);
         said(&mut config, "log.format", self.log_format, |config| &mut config.log.format);
+        config.take_over = self.take_over;
         serve(config)
     }
 }
@@ -66,6 +70,9 @@ pub struct Serve {
     /// How the log on standard error looks: text or json (default: log.format of the configuration)
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
+    /// Go on although another gateway does with the same identity, or has: that one stops. Only when it is not wanted any more
+    #[arg(long)]
+    take_over: bool,
 }
 
 impl Serve {
@@ -73,6 +80,7 @@ impl Serve {
         let file = context.target.config_file().ok_or_else(|| Failure::usage("serve needs --config FILE"))?;
         let mut config = Config::load(&file).map_err(Failure::usage)?;
         said(&mut config, "log.format", self.log_format, |config| &mut config.log.format);
+        config.take_over = self.take_over;
         serve(config)
     }
 }

@@ -17,10 +17,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use environment::failpoint::POINTS;
 use futures::future::join_all;
 
-use plan::{Plan, plans};
+use plan::{POINTS, Plan, plans};
 use support::{Client, Gateway, Random, Settings, files_below, fragments_below};
 use worker::{Observed, SHARED, Worker, observe};
 
@@ -41,12 +40,7 @@ async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
     let rounds = std::env::var("KURMA_CRASHES").map_or(40, |rounds| rounds.parse().expect("a number"));
     let mut random = Random::from_environment("crashes");
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        journal: "64MiB",
-        lease: "10s",
-        longest_packed: "256KiB",
-        ..Settings::in_folder(folder.path())
-    };
+    let settings = Settings { journal: "64MiB", lease: "10s", ..Settings::in_folder(folder.path()) };
     let mut run = Run::begin(folder.path(), &settings, &mut random).await;
     for (round, plan) in plans(rounds, &mut random).into_iter().enumerate() {
         println!("round {round}: {plan:?}");
@@ -254,7 +248,8 @@ impl<'a> Run<'a> {
         let policy = POLICIES[self.random.below(POLICIES.len() as u64) as usize];
         let set = ["volume", "set", "home", "--policy", policy];
         let migrate = ["volume", "migrate", "home", "--wait"];
-        for command in [&["scrub"][..], &["repair"], &set, &migrate, &["gc"]] {
+        let rotate = ["key", "rotate", "--wait"];
+        for command in [&["scrub"][..], &["repair"], &set, &migrate, &rotate, &["gc"]] {
             if self.gateway.has_died() {
                 return;
             }
@@ -279,7 +274,8 @@ impl<'a> Run<'a> {
                 std::fs::copy(&file, to).unwrap();
             }
         }
-        let mut other = Gateway::start_with(&copy, settings);
+        // Without backups it lays no claim to what is the first one's.
+        let mut other = Gateway::start_with(&copy, &Settings { backups: "0s", ..settings.clone() });
         let server = other.nfs;
         let observer = Client::connect(server, "observer");
         tokio::join!(observer, join_all(self.workers.iter().map(|worker| worker.expect_same(server))));
@@ -313,7 +309,7 @@ impl<'a> Run<'a> {
     fn report(&self) {
         let acknowledged: u64 = self.workers.iter().map(|worker| worker.acknowledged).sum();
         println!("{} lives, {acknowledged} steps acknowledged", self.life);
-        for (name, what) in POINTS {
+        for (name, what) in &*POINTS {
             let (rounds, hits) = self.points.get(name).copied().unwrap_or_default();
             println!("{name:<26} {hits} of {rounds}  {what}");
         }

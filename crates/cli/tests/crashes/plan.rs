@@ -1,10 +1,19 @@
 //! How and when the process dies in each round.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use environment::failpoint::POINTS;
+use environment::failpoint;
 
 use crate::support::Random;
+
+/// The points of this scenario. Clouds are replaced and added, and keys shredded, which takes files away, in scenarios of their own
+/// (`healing.rs`, `keys`).
+pub static POINTS: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+    let elsewhere =
+        |name: &str| ["drain.", "spread.", "shred."].iter().any(|family| name.starts_with(family));
+    failpoint::POINTS.iter().copied().filter(|(name, _)| !elsewhere(name)).collect()
+});
 
 #[derive(Debug, Clone)]
 pub enum Plan {
@@ -18,7 +27,7 @@ pub enum Plan {
 pub fn plans(rounds: usize, random: &mut Random) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (0..rounds)
         .map(|round| match POINTS.get(round % (2 * POINTS.len())).or(POINTS.get(round % POINTS.len())) {
-            Some((name, _)) if round < (rounds * 3 / 4).max(POINTS.len()) => {
+            Some(&(name, _)) if round < (rounds * 3 / 4).max(POINTS.len()) => {
                 Plan::Point { name, nth: 1 + random.below(often(name)) }
             }
             _ => Plan::AnyMoment(Duration::from_millis(20 + random.below(1200))),

@@ -27,6 +27,8 @@ pub struct Gateway {
     /// Bytes of the log before this start.
     logged: usize,
     environment: Vec<(String, String)>,
+    /// Goes on whoever else does.
+    pub take_over: bool,
 }
 
 impl Gateway {
@@ -62,6 +64,7 @@ impl Gateway {
             ended: None,
             logged: 0,
             environment: Vec::new(),
+            take_over: false,
         }
     }
 
@@ -86,6 +89,7 @@ impl Gateway {
         let mut command = Command::new(&*KURMA);
         command.args(["up", "--data"]).arg(&self.data);
         command.args(["--nfs", &self.nfs.to_string(), "--admin", &self.admin.to_string()]);
+        command.args(self.take_over.then_some("--take-over"));
         command.env_remove("KURMA_ADMIN").env_remove("KURMA_FAILPOINT");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command

@@ -57,7 +57,7 @@ impl Settings {
             gc_delay: "0s",
             in_flight: "16MiB",
             stop_wait: "60s",
-            longest_packed: "0B",
+            longest_packed: "256KiB",
             backups: "1m",
         }
     }

@@ -1,5 +1,5 @@
 //! Every driver against a real server of its protocol, which the tests start themselves (`tests/servers`); Google's is
-//! a stand-in, because there is none that speaks the interface in use.
+//! a stand-in, because there is none that speaks the interface in use, and so is the identity service in front of Swift.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // all of this is a test
 
@@ -7,6 +7,7 @@ mod azure;
 mod gcs;
 mod gcs_stand_in;
 mod hard;
+mod keystone;
 mod proxy;
 mod s3;
 mod server;

@@ -5,7 +5,7 @@ use environment::Environment;
 
 use crate::hard::Subject;
 use crate::server::{Server, free_port};
-use crate::trial::{connect, name, patient};
+use crate::trial::{self, connect, name, patient};
 
 fn url(server: &Server, path: &Path) -> String {
     let config = server.folder().join("ssh_config");
@@ -47,11 +47,7 @@ async fn what_interruptions_left_is_swept_after_an_hour() {
     let server = Server::start("sftp");
     let incoming = server.folder().join("store/.kurma-incoming");
     std::fs::create_dir_all(&incoming).unwrap();
-    for (file, age) in [("old", 7200), ("young", 60)] {
-        let file = std::fs::File::create(incoming.join(file)).unwrap();
-        let then = file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_secs(age);
-        file.set_modified(then).unwrap();
-    }
+    trial::leave_behind(&incoming);
     let cloud = open(&server, &server.folder().join("store")).await;
     cloud.check().await.unwrap();
     // Requests of a session are done in order: what swept is done when another operation is, for every session.
@@ -60,6 +56,8 @@ async fn what_interruptions_left_is_swept_after_an_hour() {
     }
     let left: Vec<_> = std::fs::read_dir(&incoming).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(left, ["young"]);
+    let url = url(&server, &server.folder().join("store"));
+    trial::what_is_left_meanwhile_goes_within_the_hour(&url, &patient(None), &incoming).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
-use cloud::Connection;
 use cloud::conformance::{self, Abilities};
+use cloud::{Connection, ErrorKind};
 
 use crate::hard::Subject;
+use crate::keystone::{Keystone, PASSWORD, REGION, SECRET};
 use crate::server::Server;
 use crate::trial::{self, connect, patient};
 
@@ -28,6 +29,47 @@ async fn a_swift_keeps_the_contract_and_refuses_wrong_keys() {
     let missing = open(&server, "missing", "test-secret").await;
     trial::a_missing_place_is_for_a_human(&missing, "create the container").await;
     trial::credentials_are_refused(&open(&server, "conformance", "no-secret").await, "no-secret").await;
+}
+
+/// As environment files of OpenStack have it.
+fn of_version_3(password: &str, project: &str) -> String {
+    format!(
+        "export OS_USERNAME=kurma\nexport OS_PASSWORD={password}\nexport OS_USER_DOMAIN_NAME=Users\n{project}"
+    )
+}
+
+#[tokio::test]
+async fn keystone_signs_in_by_password_and_by_application_credential() {
+    let server = Server::start("swift");
+    let port = server.port.to_string();
+    server.run(|command| command.args(["container", &port, "kept"]));
+    let keystone = Keystone::start(server.port).await;
+    let open = async |text: &str, region: &str| {
+        let file = server.secret_file("credentials", text);
+        connect(&format!("swift://kept?auth={}&region={region}", keystone.url()), &patient(Some(&file))).await
+    };
+    let named = "export OS_PROJECT_NAME='kurma project'\nexport OS_PROJECT_DOMAIN_NAME=Projects\n";
+    let cloud = open(&of_version_3(PASSWORD, named), REGION).await;
+    // The first token is refused, and another one asked for.
+    cloud.check().await.unwrap();
+    assert_eq!(keystone.tokens(), 2);
+    conformance::run_with(&*cloud, Abilities { creates: false, ..Abilities::ALL }).await;
+    assert_eq!(keystone.tokens(), 2, "one token is enough");
+    let credential =
+        format!("os_application_credential_id = 0815\nos_application_credential_secret = {SECRET}\n");
+    for text in [of_version_3(PASSWORD, "export OS_PROJECT_ID=4711\n"), credential.clone()] {
+        open(&text, REGION).await.check().await.unwrap();
+    }
+
+    let bad = credential.replace(SECRET, "no-secret");
+    for text in
+        [of_version_3("no-secret", named), of_version_3(PASSWORD, "export OS_PROJECT_ID=no-secret\n"), bad]
+    {
+        trial::credentials_are_refused(&open(&text, REGION).await, "no-secret").await;
+    }
+    let refused = open(&credential, "nowhere").await.check().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    assert!(refused.to_string().contains("no object-store in nowhere"), "{refused}");
 }
 
 #[tokio::test]

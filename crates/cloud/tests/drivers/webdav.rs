@@ -45,14 +45,14 @@ async fn what_interruptions_left_is_swept_after_an_hour() {
     let server = Server::start("webdav");
     let incoming = server.folder().join("files/.kurma-incoming");
     std::fs::create_dir_all(&incoming).unwrap();
-    for (file, age) in [("old", 7200), ("young", 60)] {
-        let file = std::fs::File::create(incoming.join(file)).unwrap();
-        let then = file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_secs(age);
-        file.set_modified(then).unwrap();
-    }
+    trial::leave_behind(&incoming);
     open(&server, "", "test-secret").await.check().await.unwrap();
     let left: Vec<_> = std::fs::read_dir(&incoming).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(left, ["young"]);
+    let url = format!("webdav://127.0.0.1:{}/", server.port);
+    let credentials = server.folder().join("credentials");
+    let options = patient(Some(&credentials));
+    trial::what_is_left_meanwhile_goes_within_the_hour(&url, &options, &incoming).await;
 }
 
 #[tokio::test]

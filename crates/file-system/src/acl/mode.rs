@@ -30,25 +30,28 @@ impl Acl {
     }
 
     /// The list after the low nine bits of `mode` were set (§6.4.1.1): its [`mode`](Acl::mode) is that one, and nobody whom
-    /// it names has more of it than the group. The rest stays, and so does what new objects inherit.
+    /// it names has more of it than the group, nor the owner more than his bits, whatever else he is. The rest stays, and so
+    /// does what new objects inherit.
     pub fn with_mode(&self, mode: u32, is_directory: bool) -> Acl {
-        self.shaped(mode, mode >> 3 & 7, is_directory)
+        let not_the_owners = rights_of(!mode >> 6 & 7, is_directory);
+        let is_bound = decide(&self.entries, |_| true).allowed & not_the_owners == 0;
+        self.shaped(mode, mode >> 3 & 7, is_directory, is_bound)
     }
 
     /// An inherited list for an object that is made with `mode`, but without a umask, which the list stands in for
     /// (RFC 8275 §6): nobody gets more than the list and the mode say, those whom it names as much as the group
     /// could.
     pub fn limited_to(&self, mode: u32, is_directory: bool) -> Acl {
-        self.shaped(self.mode() & mode, mode >> 3 & 7, is_directory)
+        self.shaped(self.mode() & mode, mode >> 3 & 7, is_directory, true)
     }
 
-    /// The list with this mode, and those whom it names having at most the bits `most`.
-    fn shaped(&self, mode: u32, most: u32, is_directory: bool) -> Acl {
+    /// The list with this mode, and those whom it names having at most the bits `most`. It stays as it is if it fits.
+    fn shaped(&self, mode: u32, most: u32, is_directory: bool, may_fit: bool) -> Acl {
         let all = rights_of(7, is_directory);
         let limit = rights_of(most, is_directory);
         // What they must not get from what everybody has.
         let refused = rights_of(mode & 7, is_directory) & !limit;
-        if self.is_shaped(mode, all & !limit, refused) {
+        if may_fit && self.is_shaped(mode, all & !limit, refused) {
             return self.clone();
         }
         let mut entries = Vec::with_capacity(self.entries.len() + 5);

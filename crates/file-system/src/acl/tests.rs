@@ -29,6 +29,7 @@ fn object(kind: FileKind, mode: u32, acl: Option<Acl>) -> Attributes {
         changed: zero,
         created: zero,
         change: 1,
+        quarantined: false,
     }
 }
 
@@ -81,6 +82,17 @@ fn named(acl: &Acl) -> impl Iterator<Item = Caller> {
         Who::GroupNumber(gid) if gid != GROUP => Some(Caller::user(500, gid, &[])),
         _ => None,
     })
+}
+
+/// A list without an entry about the owner, who is of the group.
+#[test]
+fn the_owner_has_his_bits_although_the_list_has_the_mode_already() {
+    let rights = right::WRITE_DATA | right::APPEND_DATA | right::EXECUTE;
+    let acl = Acl { flags: 0, entries: vec![Ace { allows: true, flags: 0, rights, who: Who::Group }] };
+    assert_eq!(acl.mode(), 0o030);
+    let file = object(FileKind::Regular, 0o030, Some(acl.with_mode(0o030, false)));
+    assert_eq!(permitted(&file, &Caller::user(OWNER, GROUP, &[])), Access(0));
+    assert_eq!(permitted(&file, &Caller::user(500, GROUP, &[])), Access(3));
 }
 
 proptest! {

@@ -68,6 +68,7 @@ impl Tree {
             changed: now,
             created: now,
             change: attribute_rules::next_change(0, now),
+            quarantined: false,
         };
         tree.put(Object::new(attributes, Body::Directory(Directory::new(None))));
         tree

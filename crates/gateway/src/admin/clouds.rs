@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,13 +7,17 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use volume::Migrating;
 
 use super::progress::{Meter, streamed};
 use super::{Answer, Refusal};
 use crate::clouds::PROBE;
 use crate::config::CloudConfig;
-use crate::drain::{Drain, NoDrain};
+use crate::drain::{Drain, DrainState, NoDrain};
 use crate::node::Node;
+
+/// How often it is looked at what is left to be moved.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What is known of one cloud.
 pub(super) fn describe(node: &Node, name: &str) -> Option<Value> {
@@ -36,6 +41,7 @@ pub(super) fn describe(node: &Node, name: &str) -> Option<Value> {
         "url": config.url,
         "state": state,
         "drained": config.drained,
+        "moved_percent": drain.as_ref().map(DrainState::percent),
         "drain": drain,
         "read_ms": millis(health.read.mean_latency),
         "write_ms": millis(health.write.mean_latency),
@@ -48,7 +54,29 @@ pub(super) fn describe(node: &Node, name: &str) -> Option<Value> {
 }
 
 pub(super) fn all(node: &Node) -> Vec<Value> {
-    node.clouds.configured().iter().filter_map(|cloud| describe(node, &cloud.name)).collect()
+    let configured = node.clouds.configured();
+    let known = configured.iter().filter_map(|cloud| describe(node, &cloud.name));
+    // Clouds that were taken out of the configuration while files need them, or are rebuilt elsewhere.
+    let is_gone = |name: &String| !configured.iter().any(|cloud| cloud.name == *name);
+    let mut gone: BTreeSet<String> = node.unconfigured_clouds().into_iter().collect();
+    gone.extend(node.clouds.moves().into_iter().map(|(from, _)| from).filter(is_gone));
+    known.chain(gone.iter().map(|name| describe_gone(node, name))).collect()
+}
+
+/// What is known of a cloud that is not configured.
+fn describe_gone(node: &Node, name: &str) -> Value {
+    let drain = node.drains.of(name).map(|drain| drain.watch().borrow().clone());
+    let state = if drain.is_some() { "rebuilt elsewhere" } else { "not configured" };
+    let hint = format!(
+        "files refer to it: configure it again, or give up what is there with `kurma cloud replace {name} NEW`"
+    );
+    json!({
+        "name": name,
+        "state": state,
+        "moved_percent": drain.as_ref().map(DrainState::percent),
+        "last_error": drain.is_none().then_some(hint),
+        "drain": drain,
+    })
 }
 
 fn missing(name: &str) -> Refusal {
@@ -113,18 +141,173 @@ pub(super) async fn drain(
     headers: HeaderMap,
     Json(request): Json<DrainRequest>,
 ) -> Response {
-    let begun = node.drain(&name, request.to.as_deref()).await.map_err(|refused| match refused {
-        NoDrain::Unknown(name) => missing(&name),
-        NoDrain::NoRoom(why) => Refusal::attention(why),
-        NoDrain::Failed(why) => Refusal::failed(why),
-    });
-    match begun {
+    match node.drain(&name, request.to.as_deref()).await.map_err(refused) {
         Ok(drain) => {
             let meter = Meter::new("fragments");
             streamed(&headers, meter.clone(), node.environment.clock.clone(), follow(drain, meter)).await
         }
         Err(refusal) => refusal.into_response(),
     }
+}
+
+fn refused(why: NoDrain) -> Refusal {
+    match why {
+        NoDrain::Unknown(name) => missing(&name),
+        NoDrain::NoRoom(why) => Refusal::attention(why),
+        NoDrain::Failed(why) => Refusal::failed(why),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Replacement {
+    /// The cloud that takes everything over.
+    to: String,
+    /// Where it is, unless it is configured already.
+    add: Option<CloudConfig>,
+    /// Whether the old one is to leave the configuration in the end.
+    #[serde(default)]
+    remove: bool,
+}
+
+/// Has one cloud take over everything that another one has or had; answers when nothing refers to the old one any more.
+pub(super) async fn replace(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Json(request): Json<Replacement>,
+) -> Response {
+    match begin_replacement(&node, &name, &request).await {
+        Ok(drain) => {
+            let (meter, clock) = (Meter::new("fragments"), node.environment.clock.clone());
+            let work = {
+                let meter = meter.clone();
+                async move {
+                    let done = follow(drain, meter).await?;
+                    end_replacement(&node, &name, request.remove).await?;
+                    Ok(done)
+                }
+            };
+            streamed(&headers, meter, clock, work).await
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rebalancing {
+    volume: Option<String>,
+    /// Whether to tell only what it would take.
+    #[serde(default)]
+    dry_run: bool,
+    /// Whether to answer when nothing is left to be moved.
+    #[serde(default)]
+    wait: bool,
+}
+
+/// Spreads the files of volumes over all clouds that take new ones.
+pub(super) async fn rebalance(
+    State(node): State<Arc<Node>>,
+    headers: HeaderMap,
+    Json(request): Json<Rebalancing>,
+) -> Response {
+    let served: Vec<_> = node
+        .served()
+        .into_iter()
+        .filter(|served| request.volume.as_ref().is_none_or(|name| served.volume.name() == *name))
+        .collect();
+    if served.is_empty() {
+        let name = request.volume.unwrap_or_default();
+        return Refusal::missing(format!("there is no volume {name:?}")).into_response();
+    }
+    let (meter, clock) = (Meter::new("bytes"), node.environment.clock.clone());
+    let (measured, asked) = (meter.clone(), clock.clone());
+    let work = async move {
+        let mut shown = Vec::new();
+        for served in &served {
+            // The clouds that are chosen stay until the volume names them.
+            let _alone = node.changing_clouds.lock().await;
+            let wanted = node.wanted_spread(&served.volume).map_err(Refusal::attention)?;
+            let estimate = node.estimate(&served.volume, &wanted).await.map_err(Refusal::failed)?;
+            let is_left_alone = wanted.is_empty();
+            if !request.dry_run {
+                node.rebalance(&served.volume, wanted).await.map_err(Refusal::failed)?;
+            }
+            shown.push(json!({
+                "volume": served.volume.name(),
+                "left_alone": is_left_alone,
+                "estimate": estimate,
+            }));
+        }
+        let mut most = 0;
+        let is_waiting = request.wait && !request.dry_run;
+        if !is_waiting {
+            return Ok(Json(shown.into()));
+        }
+        loop {
+            let (mut left, mut bytes) = (false, 0);
+            for served in &served {
+                let migrating = served.volume.migrating().await.map_err(Refusal::failed)?;
+                left |= migrating != Migrating::default();
+                bytes += migrating.bytes;
+            }
+            most = bytes.max(most);
+            measured.set(most - bytes, Some(most));
+            if !left {
+                return Ok(Json(shown.into()));
+            }
+            asked.sleep(LOOK).await;
+        }
+    };
+    streamed(&headers, meter, clock, work).await
+}
+
+async fn begin_replacement(
+    node: &Arc<Node>,
+    name: &str,
+    request: &Replacement,
+) -> Result<Arc<Drain>, Refusal> {
+    if let Some(cloud) = &request.add {
+        let mut wanted = cloud.clone();
+        node.file.resolve(&mut wanted);
+        match node.clouds.get(&cloud.name) {
+            // Asked for again, after an interruption.
+            Some((known, _)) if known.url == wanted.url => {}
+            Some((known, _)) => {
+                return Err(Refusal::bad(format!(
+                    "there is already a cloud {:?}, at {}",
+                    cloud.name, known.url
+                )));
+            }
+            None => {
+                let _alone = node.changing_clouds.lock().await;
+                let added = node.clouds.add(cloud.clone(), &node.file, &node.store, &node.blocks);
+                added.await.map_err(Refusal::bad)?;
+            }
+        }
+    }
+    if node.clouds.get(&request.to).is_none() {
+        let to = &request.to;
+        return Err(Refusal::missing(format!(
+            "there is no cloud {to:?}; say where it is with --url, or add it with `kurma cloud add`"
+        )));
+    }
+    node.drain(name, Some(&request.to)).await.map_err(refused)
+}
+
+async fn end_replacement(node: &Node, name: &str, remove: bool) -> Result<(), Refusal> {
+    let _alone = node.changing_clouds.lock().await;
+    let users = node.users_of(name);
+    if !users.is_empty() {
+        let users = users.join(", ");
+        return Err(Refusal::attention(format!("{name:?} is still in use by {users}; replace it once more")));
+    }
+    if remove && node.clouds.get(name).is_some() {
+        node.file.remove_cloud(name).map_err(Refusal::failed)?;
+        node.clouds.forget(name, &node.blocks);
+    }
+    Ok(())
 }
 
 async fn follow(drain: Arc<Drain>, meter: Meter) -> Answer {

@@ -21,7 +21,7 @@ pub(super) async fn dump(State(node): State<Arc<Node>>) -> Response {
         Err(error) => return Refusal::failed(error).into_response(),
     };
     let dirty = node.cache.usage().dirty;
-    let dump = Dump::new(snapshot, &node.key.node_key("journal"), &*node.environment.entropy);
+    let dump = Dump::new(snapshot, &node.key_file().node_key("journal"), &*node.environment.entropy);
     let parts = unfold(Some(dump), |dump: Option<Dump>| async move {
         let mut dump = dump?;
         match dump.next().await {

@@ -171,7 +171,7 @@ impl Text {
         let mut volumes = Vec::new();
         for served in node.served() {
             // Metadata that cannot be read shows elsewhere.
-            let left = served.volume.migrating().await.unwrap_or_default();
+            let left = served.volume.migrating_lately().await.unwrap_or_default();
             volumes.push((served.volume.name(), left, served.upkeep.write_back.report().rewritten));
         }
         self.family("migrating_files", "gauge", "Files that are on their way to another policy.");
@@ -186,6 +186,51 @@ impl Text {
         self.family("migrated_blocks_total", "counter", help);
         for (volume, _, blocks) in &volumes {
             self.sample("migrated_blocks_total", &[("volume", volume)], *blocks as f64);
+        }
+    }
+
+    /// Scanning for malware; nothing when it is off.
+    async fn scans(&mut self, node: &Node) {
+        let Some(shared) = &node.scan else { return };
+        let counts = shared.counts();
+        self.family("scans_total", "counter", "Scans for malware, by what they showed.");
+        for (result, count) in
+            [("clean", counts.clean), ("infected", counts.infected), ("failed", counts.failed)]
+        {
+            self.sample("scans_total", &[("result", result)], count as f64);
+        }
+        self.counter("scanned_bytes_total", "Bytes that were shown to the scanner.", counts.bytes);
+        self.family("scan_passed_total", "counter", "Files that went on without a scan, by why.");
+        for (why, count) in [("too_large", counts.too_large), ("not_scanned", counts.passed)] {
+            self.sample("scan_passed_total", &[("why", why)], count as f64);
+        }
+        let is_away = shared.health().is_away;
+        self.gauge("scanner_away", "Whether the scanner has failed several times in a row.", is_away.into());
+        let mut volumes = Vec::new();
+        for served in node.served() {
+            let Some(stage) = &served.scan else { continue };
+            let Ok(report) = stage.report().await else { continue };
+            volumes.push((served.volume.name(), report));
+        }
+        self.family("scan_files", "gauge", "Files that wait for a scan, or are marked by one.");
+        for (volume, report) in &volumes {
+            for (state, count) in [
+                ("waiting", report.queued),
+                ("quarantined", report.quarantined),
+                ("reported", report.reported),
+                ("unscanned", report.unscanned),
+                ("released", report.released),
+            ] {
+                self.sample("scan_files", &[("volume", volume), ("state", state)], count as f64);
+            }
+        }
+        self.family("scan_held_bytes", "gauge", "Dirty bytes that scanning keeps from the clouds.");
+        for (volume, report) in &volumes {
+            for (state, bytes) in
+                [("waiting", report.held.waiting_bytes), ("quarantined", report.held.kept_bytes)]
+            {
+                self.sample("scan_held_bytes", &[("volume", volume), ("state", state)], bytes as f64);
+            }
         }
     }
 
@@ -283,6 +328,7 @@ pub(super) async fn prometheus(State(node): State<Arc<Node>>) -> impl IntoRespon
     text.counter("backups_total", "Backups made.", backup.made);
     text.counter("backup_failures_total", "Backups that failed.", backup.failed);
     text.packs(&node);
+    text.scans(&node).await;
     text.nfs(&nfs);
     text.family("cloud_requests_total", "counter", "Requests to clouds.");
     for connection in node.clouds.connections() {

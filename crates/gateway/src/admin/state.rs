@@ -30,14 +30,16 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
     }
     let incidents = node.incidents.recent(INCIDENTS).len();
     let mut attention = Vec::new();
-    let is_well =
-        |cloud: &&Value| ["good", "draining", "drained"].iter().any(|state| cloud["state"] == *state);
+    let is_well = |cloud: &&Value| {
+        ["good", "draining", "drained", "rebuilt elsewhere"].iter().any(|state| cloud["state"] == *state)
+    };
     for cloud in clouds.iter().filter(|cloud| !is_well(cloud)) {
         let (name, state) = (cloud["name"].as_str().unwrap_or(""), cloud["state"].as_str().unwrap_or(""));
-        attention.push(format!(
-            "cloud {name}: {state}: {}",
-            cloud["last_error"].as_str().unwrap_or("no error text")
-        ));
+        let why = match state {
+            "drain interrupted" => "ask for it again: kurma cloud drain or kurma cloud replace",
+            _ => cloud["last_error"].as_str().unwrap_or("no error text"),
+        };
+        attention.push(format!("cloud {name}: {state}: {why}"));
     }
     if repairs > 0 {
         attention
@@ -70,11 +72,16 @@ pub(super) async fn status(State(node): State<Arc<Node>>) -> Answer {
         attention.push("the disk has no room for the metadata: free some, or changes wait".into());
     }
     attention.extend(node.backup_attention());
+    let scan = node.scan_status().await.map_err(Refusal::failed)?;
+    attention.extend(node.scan_attention(&scan));
+    attention.extend(node.scrub_attention().await.map_err(Refusal::failed)?);
+    attention.extend(node.shredding_under_way().await);
     Ok(Json(json!({
         "backup": node.backup_status(),
         "version": env!("CARGO_PKG_VERSION"),
         "volumes": volumes::all(&node).await?,
         "clouds": clouds,
+        "scan": scan,
         "node": {
             "uptime_seconds": node.uptime().as_secs(),
             "dirty_bytes": cache.dirty,
@@ -227,14 +234,4 @@ pub(super) async fn check(State(node): State<Arc<Node>>) -> Answer {
 pub(super) async fn reload(State(node): State<Arc<Node>>) -> Answer {
     let reloaded = node.reload().await.map_err(Refusal::bad)?;
     Ok(Json(json!(reloaded)))
-}
-
-/// Identity of the key file.
-pub(super) async fn key(State(node): State<Arc<Node>>) -> Answer {
-    Ok(Json(json!({
-        "gateway": node.key.gateway().0,
-        "key": node.key.id().to_string(),
-        "public_key": node.key.gateway_keys().public().to_string(),
-        "file": node.config.gateway.key_file,
-    })))
 }

@@ -7,6 +7,8 @@ use cache::Scope;
 use file_system::FileSystem;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::task::JoinSet;
+use upkeep::{ScrubCounts, ScrubPeriod, ScrubReport};
 
 use super::progress::{Meter, sampled, streamed, wants_lines};
 use super::{Answer, Refusal};
@@ -114,20 +116,38 @@ pub(super) async fn scrub(
             counted.expect(total * percent / 100);
         }
         node.verify_backup().await;
-        let (mut blocks, mut good, mut missing, mut bad, mut unreachable) = (0, 0, 0, 0, 0);
+        let (wall, mut all) = (|| node.environment.clock.wall().seconds, ScrubReport::default());
         for served in &volumes {
-            let report = served.upkeep.scrubber.once(request.sample, 0).await.map_err(Refusal::failed)?;
-            blocks += report.blocks;
-            good += report.good;
-            missing += report.missing;
-            bad += report.bad;
-            unreachable += report.unreachable;
+            let begun = wall();
+            let report = scrub_whole(&node, served, request.sample).await?;
+            all.add(&report);
+            let mut period = ScrubPeriod::whole(begun, wall(), request.sample, report);
+            period.left = served.upkeep.queued_repairs().await.map_err(Refusal::failed)?;
+            node.scrub_of(served).save_whole(&period).await.map_err(Refusal::failed)?;
         }
+        let ScrubCounts { good, missing, bad, unreachable } = all.total();
         Ok(Json(json!({
-            "blocks": blocks, "good": good, "missing": missing, "bad": bad, "unreachable": unreachable,
+            "blocks": all.blocks, "good": good, "missing": missing, "bad": bad, "unreachable": unreachable,
         })))
     };
     streamed(&headers, meter, clock.clone(), sampled(work, sample, clock)).await
+}
+
+/// Among the background work; given up when nobody waits for it any more.
+async fn scrub_whole(node: &Node, served: &Arc<Served>, percent: u8) -> Result<ScrubReport, Refusal> {
+    let (served, mut task) = (served.clone(), JoinSet::new());
+    let scrub = async move { served.upkeep.scrubber.once(percent, 0).await };
+    task.spawn_on(scrub, &node.background.handle());
+    match task.join_next().await {
+        Some(Ok(report)) => report.map_err(Refusal::failed),
+        Some(Err(error)) => Err(Refusal::failed(error)),
+        None => Err(Refusal::failed("the scrub did not begin")),
+    }
+}
+
+/// What the last whole scrubs found, signed.
+pub(super) async fn scrub_report(State(node): State<Arc<Node>>) -> Answer {
+    Ok(Json(node.scrub_report().await.map_err(Refusal::failed)?))
 }
 
 /// Looks for objects in the clouds that nothing refers to.

@@ -30,12 +30,13 @@ fn describe(node: &Node, served: &Served) -> Value {
         "name": volume.name(),
         "id": FileSystem::volume(&**volume).to_string(),
         "policy": policy.placement.scheme().to_string(),
-        "clouds": clouds_of(node, &policy),
+        "clouds": node.clouds_of_new_files(volume),
         "block_size": policy.block_shift().bytes(),
         "tier": Tier::from(volume.tier()),
         "integrity_only": policy.protection.suite == seal::Suite::IntegrityOnly,
         "objects": objects,
         "bytes": bytes,
+        "keys": Node::key_progress(served),
     })
 }
 
@@ -50,13 +51,12 @@ pub(super) async fn all(node: &Node) -> Result<Vec<Value>, Refusal> {
 /// With what is on its way to another policy.
 async fn described(node: &Node, served: &Served) -> Result<Value, Refusal> {
     let mut shown = describe(node, served);
-    shown["migrating"] = migrating(served).await?;
+    shown["migrating"] = migrating(served.volume.migrating_lately().await.map_err(Refusal::failed)?);
     Ok(shown)
 }
 
-async fn migrating(served: &Served) -> Result<Value, Refusal> {
-    let Migrating { directories, files, bytes } = served.volume.migrating().await.map_err(Refusal::failed)?;
-    Ok(json!({ "directories": directories, "files": files, "bytes": bytes }))
+fn migrating(Migrating { directories, files, bytes }: Migrating) -> Value {
+    json!({ "directories": directories, "files": files, "bytes": bytes })
 }
 
 fn find(node: &Node, name: &str) -> Result<Arc<Served>, Refusal> {
@@ -138,25 +138,32 @@ pub(super) async fn set(
         }
     }
     let now = served.volume.policy();
+    let same_policy = changes.policy.is_none() && changes.clouds.is_none() && changes.block_size.is_none();
     let wanted = VolumeConfig {
         name: name.clone(),
         policy: changes.policy.unwrap_or_else(|| now.placement.scheme().to_string()),
         clouds: match changes.clouds {
             Some(clouds) => clouds,
-            None => now.placement.clouds().iter().map(|cloud| node.clouds.name_of(*cloud)).collect(),
+            None => node.clouds_of_new_files(&served.volume),
         },
         block_size: changes.block_size.unwrap_or_else(|| ByteSize::from_bytes(now.block_shift().bytes())),
         tier: changes.tier.unwrap_or_else(|| served.volume.tier().into()),
         integrity_only: now.protection.suite == seal::Suite::IntegrityOnly,
         export: Default::default(),
     };
-    let policy = node.policy(&wanted).map_err(Refusal::bad)?;
+    let (policy, variants) = node.policy(&wanted).map_err(Refusal::bad)?;
     if let Some(directory) = &changes.directory {
-        let set = node.volumes.set_directory_policy(&name, directory, Some(policy)).await;
+        let set = node.volumes.set_directory_policy(&name, directory, Some(policy.clone())).await;
         set.map_err(Refusal::bad)?;
+    } else if !same_policy {
+        node.volumes.set_policy(&name, policy.clone()).await.map_err(Refusal::failed)?;
+    }
+    if variants.len() > 1 && (changes.directory.is_some() || !same_policy) {
+        node.volumes.spread(&name, vec![(policy, variants)]).await.map_err(Refusal::failed)?;
+    }
+    if changes.directory.is_some() {
         return Ok(Json(describe(&node, &served)));
     }
-    node.volumes.set_policy(&name, policy).await.map_err(Refusal::failed)?;
     node.volumes.set_tier(&name, wanted.tier.into()).await.map_err(Refusal::failed)?;
     Ok(Json(describe(&node, &served)))
 }
@@ -193,7 +200,7 @@ pub(super) async fn migrate(
             most = left.bytes.max(most);
             measured.set(most - left.bytes, Some(most));
             if !request.wait || left == Migrating::default() {
-                return Ok(Json(migrating(&served).await?));
+                return Ok(Json(migrating(left)));
             }
             asked.sleep(LOOK).await;
         }

@@ -36,6 +36,17 @@ fn bad_values_name_their_line_and_key() {
         ),
         ("[admin]\nlisten = '0.0.0.0:9460'", "k.toml:2: admin.listen: "),
         ("[gateway]\nid = 0", "k.toml:2: gateway.id: "),
+        (
+            "[scan]\naddress = 'clamd:3310'",
+            "k.toml:2: scan.address: \"clamd:3310\" is not the address of a scanner",
+        ),
+        ("[scan]\nat_once = 0", "k.toml:2: scan.at_once: 0 is not between 1 and 256"),
+        ("[scan]\ntimeout = '0s'", "k.toml:2: scan.timeout: must be at least"),
+        ("[scan]\nfail = 'ajar'", "k.toml:2: unknown variant `ajar`, expected `open` or `closed`"),
+        (
+            "[scan]\nquarantine_room = '1GiB'",
+            "k.toml:2: scan.quarantine_room: 1GiB is more than half of cache.journal (1GiB)",
+        ),
         ("[log]\nlevel = 'loud'", "k.toml:2: log.level: "),
         ("[[cloud]]\nname = 'a b'\nurl = 'dir:x'", "k.toml:2: cloud[0].name: "),
         ("[[cloud]]\nname = 'a'\nurl = 'ftp:x'", "k.toml:3: cloud[0].url: "),
@@ -79,7 +90,7 @@ fn paths_are_relative_to_the_file() {
 #[test]
 fn the_schema_names_every_section() {
     let schema = schema();
-    for section in ["gateway", "nfs", "admin", "cache", "meta", "upkeep", "log", "cloud", "volume"] {
+    for section in ["gateway", "nfs", "admin", "cache", "meta", "upkeep", "scan", "log", "cloud", "volume"] {
         assert!(schema["properties"].get(section).is_some(), "{section}");
     }
 }

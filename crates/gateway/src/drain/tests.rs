@@ -1,3 +1,6 @@
+use bytes::Bytes;
+use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, Name, OpenCreate, SetAttributes};
+
 use super::*;
 use crate::test_node;
 
@@ -53,4 +56,35 @@ async fn clouds_that_are_sick_are_tried_last() {
     assert_eq!(room(), ["d", "e"]);
     node.clouds.get("d").unwrap().1.health().report_down("test");
     assert_eq!(room(), ["e", "d"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_copies_no_faster_than_it_may() {
+    const RATE: u64 = 4 << 20;
+    const FILES: u8 = 24;
+    let folder = tempfile::tempdir().unwrap();
+    let more = format!("[upkeep]\ndrain_rate = \"{RATE}B\"\n[backup]\ninterval = \"0s\"\n");
+    let node = test_node::open_with(folder.path(), &["a", "b", "c", "d"], &more).await;
+    let served = node.served().remove(0);
+    for number in 0..FILES {
+        let mut transaction = served.volume.begin(&Caller::root(), Mode::Optimistic).await.unwrap();
+        let (root, name) = (transaction.root(), Name::new(format!("file{number}")).unwrap());
+        let set = SetAttributes::with_mode(0o644);
+        let made = transaction.open_create(root, &name, OpenCreate::Guarded, &set).await.unwrap();
+        let file = made.attributes.file;
+        transaction.write(file, 0, Bytes::from(vec![number; 1 << 20]), Authority::Opened).await.unwrap();
+        transaction.commit(CommitMode::Durable).await.unwrap();
+    }
+    assert_eq!(served.upkeep.flush(Duration::from_secs(60)).await.unwrap(), upkeep::Flushed::default());
+    let begun = node.environment.clock.monotonic();
+    let Ok(drain) = node.drain("b", Some("d")).await else { panic!("it does not begin") };
+    let mut watch = drain.watch();
+    let copied = watch.wait_for(|state| state.moved >= FILES.into()).await.unwrap().bytes;
+    assert!(copied >= u64::from(FILES) << 19, "{copied}");
+    // What is under way at a time goes beyond.
+    let paced = copied - PARALLEL as u64 * copied / u64::from(FILES);
+    let least = Duration::from_secs_f64(paced as f64 / RATE as f64);
+    let took = node.environment.clock.monotonic() - begun;
+    assert!(took + Duration::from_millis(1) >= least, "{copied} bytes within {took:?}");
+    node.stop.cancel();
 }

@@ -16,6 +16,7 @@ use volume::{StoredEnd, Volume, Volumes, VolumesOptions};
 use super::wrong;
 use crate::clouds::Clouds;
 use crate::data_folder::DataFolder;
+use crate::keys::keys_in_force;
 use crate::paths::look_through;
 use crate::{Config, StartError};
 
@@ -53,7 +54,7 @@ pub(super) async fn settle(
         blocks::BlockStore::new(environment, clouds.numbered(), incidents, blocks::Limits::default());
     let volumes = Volumes::open(VolumesOptions {
         environment: environment.clone(),
-        keys: Arc::new(key.gateway_keys()),
+        keys: Arc::new(keys_in_force(key, store).await?),
         store: Arc::new(store.clone()),
         cache: cache.clone(),
         blocks: Arc::new(blocks),

@@ -5,6 +5,7 @@ use cloud::{ErrorKind, Fault, Side};
 
 use super::small_volume::object;
 use super::world::{BLOCK, World, content};
+use crate::ScrubCounts;
 
 #[tokio::test(start_paused = true)]
 async fn superseded_versions_are_deleted_and_current_ones_stay() {
@@ -69,7 +70,12 @@ async fn a_scrub_counts_what_it_finds_and_has_it_repaired() {
     memory.poke(&names[2], swapped.1);
     memory.poke(&names[3], swapped.0);
     let report = world.upkeep.scrubber.once(100, 0).await.unwrap();
-    assert_eq!((report.blocks, report.good, report.missing, report.bad), (10, 26, 1, 3));
+    assert_eq!(
+        (report.blocks, report.total()),
+        (10, ScrubCounts { good: 26, missing: 1, bad: 3, unreachable: 0 })
+    );
+    assert_eq!(report.clouds.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(report.clouds[&0], ScrubCounts { good: 10, ..ScrubCounts::default() });
     assert!(!report.is_clean());
     assert_eq!(world.upkeep.queued_repairs().await.unwrap(), 4);
     let repair = world.upkeep.repairer.once().await.unwrap();
@@ -84,7 +90,8 @@ async fn an_unreachable_cloud_is_counted_and_nothing_is_repaired() {
     world.write_all().await;
     world.clouds[0].set(Side::Reads, Fault::Fail(ErrorKind::Refused));
     let report = world.upkeep.scrubber.once(100, 0).await.unwrap();
-    assert_eq!((report.good, report.unreachable, report.is_clean()), (8, 4, true));
+    let ScrubCounts { good, unreachable, .. } = report.total();
+    assert_eq!((good, unreachable, report.is_clean()), (8, 4, true));
     assert_eq!(world.upkeep.queued_repairs().await.unwrap(), 0);
 }
 

@@ -75,7 +75,7 @@ impl World {
         cache.connect(records.clone());
         let volume = Arc::new(SmallVolume::new(rows, records, cache.clone(), placement, boot));
         let (v, c) = (volume.clone(), cache.clone());
-        let upkeep = Upkeep::new(v, c, blocks.clone(), env.clone(), config.clone());
+        let upkeep = Upkeep::new(v, c, blocks.clone(), env.clone(), config.clone(), None);
         World { env, clouds, blocks, cache, volume, upkeep, config, folder }
     }
 

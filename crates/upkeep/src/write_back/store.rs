@@ -55,19 +55,10 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             }
         };
         let parts = snapshot.assemble(new.length, base.as_ref()).await?;
-        let is_small = is_small(&new, self.config.longest_packed);
-        let NewBlock { identity, seal, key, placement, protection, length, .. } = new;
-        if is_small {
-            return Ok(Outcome::Small(SmallBlock {
-                identity,
-                seal,
-                key,
-                placement,
-                protection,
-                length,
-                parts,
-            }));
+        if is_small(&new, self.config.longest_packed) {
+            return Ok(Outcome::Small(SmallBlock { new, parts }));
         }
+        let NewBlock { identity, seal, key, placement, protection, length, .. } = new;
         let is_shared = placement.scheme().is_convergent();
         let content_id = is_shared.then(|| content_id(key.content_key(), &parts, protection.padding));
         let mut storing = None;

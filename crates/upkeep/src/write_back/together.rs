@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use blocks::{BlockStore, PackBuilder, PackVersion, Placement, Protection, SealId, Writing};
+use blocks::{BlockStore, PackBuilder, PackVersion, Placement, Writing};
 use bytes::Bytes;
 use cache::{BlockSnapshot, DirtyBlock, Sealing};
 use environment::failpoint;
 use futures::future::join_all;
-use seal::{BlockIdentity, FileKey, SealedBlock, sealed_len};
+use seal::{BlockIdentity, SealedBlock, sealed_len};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::store::{BlockFailure, whole};
@@ -28,29 +28,19 @@ pub(super) struct Small {
 
 /// What is to be stored of it.
 pub(super) struct SmallBlock {
-    pub identity: BlockIdentity,
-    pub seal: SealId,
-    pub key: FileKey,
-    pub placement: Arc<Placement>,
-    pub protection: Protection,
-    pub length: u64,
+    pub new: NewBlock,
+    /// All of its content.
     pub parts: Vec<Bytes>,
 }
 
 impl SmallBlock {
     fn sealed_len(&self) -> u64 {
-        sealed_len(self.length as usize, self.protection.padding) as u64
+        sealed_len(self.new.length as usize, self.new.protection.padding) as u64
     }
 
     /// Bytes that it takes in a pack.
     fn room(&self) -> u64 {
         PackBuilder::room_for(self.sealed_len())
-    }
-
-    /// Whether blocks of both can lie in one pack.
-    fn goes_with(&self, other: &SmallBlock) -> bool {
-        let (one, other) = (&self.placement, &other.placement);
-        (one.scheme(), one.clouds()) == (other.scheme(), other.clouds())
     }
 }
 
@@ -76,6 +66,10 @@ impl Group {
         Group { blocks: vec![small], bytes }
     }
 
+    fn placement(&self) -> &Placement {
+        &self.blocks[0].block.new.placement
+    }
+
     /// How many blocks there are.
     pub fn len(&self) -> usize {
         self.blocks.len()
@@ -99,7 +93,8 @@ impl Groups {
     /// Adds a block. Returns the groups that will not wait for more.
     pub fn add(&mut self, small: Small) -> Vec<Group> {
         let mut done = Vec::new();
-        match self.groups.iter().position(|group| group.blocks[0].block.goes_with(&small.block)) {
+        match self.groups.iter().position(|group| group.placement().shares_packs(&small.block.new.placement))
+        {
             None => self.groups.push(Group::of(small)),
             Some(at) => {
                 let group = &mut self.groups[at];
@@ -148,8 +143,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             self.store_alone(group.blocks, &permit, &mut together).await;
             return together;
         }
-        let placement = &group.blocks[0].block.placement;
-        let planned = self.volume.plan_pack(placement, self.config.pack_size).await;
+        let planned = self.volume.plan_pack(group.placement(), self.config.pack_size).await;
         match planned.map_err(UpkeepError::volume("planning a pack")) {
             Ok(Some(pack)) => self.store_packed(pack, group.blocks, &permit, &mut together).await,
             Ok(None) => self.store_alone(group.blocks, &permit, &mut together).await,
@@ -166,7 +160,8 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         together: &mut Together,
     ) {
         let stores = blocks.into_iter().map(|small| async move {
-            let SmallBlock { identity, seal, key, placement, protection, parts, .. } = &small.block;
+            let SmallBlock { new, parts } = &small.block;
+            let NewBlock { identity, seal, key, placement, protection, .. } = new;
             let stored = self.blocks.store(key, identity, *seal, placement, parts, *protection).await;
             (small, stored)
         });
@@ -191,7 +186,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let (mut inside, mut outside) = (Vec::with_capacity(blocks.len()), Vec::new());
         for small in blocks {
             match seal_small(&self.blocks, &small.block) {
-                Ok(sealed) => match builder.push(small.block.identity, sealed) {
+                Ok(sealed) => match builder.push(small.block.new.identity, sealed) {
                     Ok(()) => inside.push(small),
                     Err(_) => outside.push(small),
                 },
@@ -228,7 +223,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         packed: Option<(InPack, Arc<Settling>)>,
         permit: &Option<Arc<OwnedSemaphorePermit>>,
     ) -> Ready {
-        let SmallBlock { identity, seal, length, parts, .. } = block;
+        let SmallBlock { new: NewBlock { identity, seal, length, .. }, parts } = block;
         let sealing = Sealing { version: identity.version, seal };
         let staged = self.cache.stage(snapshot.file(), snapshot.block(), sealing, whole(&parts));
         let (packed, settling) = packed.unzip();
@@ -257,6 +252,6 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
 }
 
 fn seal_small(blocks: &BlockStore, small: &SmallBlock) -> Result<SealedBlock, BlockFailure> {
-    let SmallBlock { identity, key, placement, protection, parts, .. } = small;
+    let SmallBlock { new: NewBlock { identity, key, placement, protection, .. }, parts } = small;
     Ok(blocks.seal_for_pack(key, identity, placement, parts, *protection)?)
 }

@@ -104,6 +104,8 @@ impl Inode {
             created: reader.time()?,
             space_used: 0,
             device: Device::default(),
+            // Whoever has the books of that says so.
+            quarantined: false,
         };
         let xattrs = reader.number32()?;
         let special = match kind {
@@ -164,7 +166,7 @@ fn kind_of(byte: u8) -> Result<FileKind, BadRow> {
     })
 }
 
-/// The key of a regular file, wrapped under an epoch key. Written once.
+/// The key of a regular file, wrapped under an epoch key: that of the volume when it was made, or of a later epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRow {
     pub accessors: AccessorSetId,
@@ -226,6 +228,7 @@ mod tests {
             changed: time(3),
             created: time(4),
             change: u64::MAX,
+            quarantined: false,
         };
         let file = Special::File { policy: 3, base: 3, shift: BlockShift::MIN, verifier: Some([9; 8]) };
         let moving = Special::File { policy: 3, base: 2, shift: BlockShift::MIN, verifier: None };

@@ -7,7 +7,7 @@ use file_system::{FileId, FileSystem};
 use ids::{BlockIndex, Version};
 use meta::{MetaStore, Mode, Priority};
 
-use super::clones::{begin_write_back, end_write_back};
+use super::clones::life::{begin_write_back, end_write_back};
 use super::files::{content, file_of, remove, set_size, write_at};
 use super::node::{BLOCK, GC_DELAY, Node};
 use crate::row::{AttemptRow, MAX_ATTEMPTS};

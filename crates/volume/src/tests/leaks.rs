@@ -25,6 +25,15 @@ const SEEDS: u64 = 20;
 /// Files there can be at a time.
 const FILES: u64 = 40;
 const PHASES: usize = 24;
+/// Where the process may die, and what upkeep does last so that it gets there.
+const FAMILIES: [(&str, &[u64]); 6] = [
+    ("writeback", &[0]),
+    ("pack", &[0]),
+    ("gc", &[4]),
+    ("clean", &[0, 4, 6]),
+    ("repair", &[8, 7]),
+    ("reap", &[9]),
+];
 /// Rounds of upkeep in which all must have come to rest.
 const ROUNDS: usize = 12;
 
@@ -256,17 +265,16 @@ impl World {
     /// One stretch of life, at whose end the process may have died.
     async fn phase(&mut self, node: Node) -> Node {
         self.disturb_clouds(&node);
-        let points: Vec<&str> = POINTS.iter().map(|(point, _)| *point).collect();
-        let of_upkeep = ["writeback", "pack", "gc", "clean", "repair", "reap"];
-        let points: Vec<&'static str> = points
-            .into_iter()
-            .filter(|point| of_upkeep.iter().any(|of| point.split('.').next() == Some(of)))
-            .collect();
-        let (point, passes) = (self.random.pick(&points), 1 + self.random.below(4));
         let is_armed = self.random.percent(60);
-        let passes = if is_armed { passes } else { u64::MAX };
+        let (family, last) = self.random.pick(&FAMILIES);
+        let points: Vec<&'static str> = POINTS.iter().map(|(point, _)| *point).collect();
+        let points: Vec<_> =
+            points.into_iter().filter(|point| point.split('.').next() == Some(family)).collect();
+        let passes = if is_armed { 1 + self.random.below(3) } else { u64::MAX };
+        let point = self.random.pick(&points);
         let death = Rc::new(RefCell::new(Death { point, passes, site: node.site.clone(), left: None }));
-        let actions: Vec<u64> = (0..1 + self.random.below(4)).map(|_| self.random.below(10)).collect();
+        let mut actions: Vec<u64> = (0..1 + self.random.below(4)).map(|_| self.random.below(10)).collect();
+        actions.extend(last.iter().filter(|_| is_armed));
         let changes = self.random.below(8);
         let watching = watch({
             let death = death.clone();

@@ -417,6 +417,27 @@ async fn a_file_that_is_sent_elsewhere_on_its_way_arrives_there() {
 }
 
 #[tokio::test]
+async fn many_files_on_their_way_are_not_counted_each_time_that_somebody_asks() {
+    let node = Node::start(Site::new(ManualClock::new())).await;
+    for number in 0..100 {
+        file_of(&node, &number.to_string(), b"content").await;
+    }
+    node.write_back().await;
+    set(&node, POLICIES[1]).await;
+    node.volume.migrate("").await.unwrap();
+    node.volume.find_migrating().await.unwrap();
+    let lately = node.volume.migrating_lately().await.unwrap();
+    assert_eq!(lately, node.volume.migrating().await.unwrap());
+    assert_eq!(lately.files, 100);
+    remove(&node, "7").await;
+    assert_eq!(node.volume.reap_orphans(10).await.unwrap(), 1);
+    assert_eq!(node.volume.migrating_lately().await.unwrap(), lately, "asked again at once");
+    node.site.clock.advance(Duration::from_millis(5));
+    assert_eq!(node.volume.migrating_lately().await.unwrap().files, 99);
+    assert_eq!(node.volume.migrating().await.unwrap().files, 99);
+}
+
+#[tokio::test]
 async fn a_migration_goes_on_by_itself_when_the_node_runs() {
     let node = Node::new().await;
     let file = file_of(&node, "file", &[1; 3 * BLOCK as usize]).await;

@@ -166,7 +166,7 @@ impl Node {
         let Site { longest_packed, pack_size, cleaning, batch, .. } = site;
         let config = UpkeepConfig { longest_packed, pack_size, cleaning, batch, ..UpkeepConfig::default() };
         let v = Arc::new(volume.clone());
-        let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config);
+        let upkeep = Upkeep::new(v, cache.clone(), blocks, env.clone(), config, None);
         Node { site, env, journal, store, cache, incidents, volumes, volume, upkeep }
     }
 
@@ -233,7 +233,7 @@ impl Node {
         let mut current = BTreeSet::new();
         let mut after = None;
         loop {
-            let page = self.volume.stored_blocks(after, 99).await.unwrap();
+            let page = self.volume.named_blocks(after, 99).await.unwrap();
             let Some(last) = page.last() else { break };
             after = Some(last.identity);
             current.extend(page.iter().flat_map(|version| version.fragments()));

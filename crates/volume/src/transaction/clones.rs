@@ -18,6 +18,7 @@ use crate::error::meta_error;
 use crate::keys::{KeyRange, Keys, ObjectRow};
 use crate::row::{BlockEntry, CHUNK_BLOCKS, Chunk, Inode, KeyRow, Special};
 use crate::shares::{Owner, ShareBook};
+use crate::spread::are_siblings;
 use crate::unsaved::Taken;
 
 /// Bytes of blocks with dirty data that are copied; for more the clone waits until they are stored.
@@ -88,7 +89,10 @@ impl VolumeTransaction {
         require_regular(&old)?;
         may_write(&old, &caller, to.authority)?;
         let ((policy, base), shift) = (policy?, shift?);
-        if (policy, shift) != (other_policy?.0, other_shift?) {
+        let (other_policy, _) = other_policy?;
+        // Files of one directory may be on other clouds: one that is empty goes where the other is.
+        let adopts = policy != other_policy && old.size == 0 && self.are_siblings(policy, other_policy)?;
+        if shift != other_shift? || (policy != other_policy && !adopts) {
             return Err(FsError::InvalidArgument);
         }
         let length = cloned_length(shift.bytes(), (&from, &source), (&to, &old), length)?;
@@ -138,6 +142,9 @@ impl VolumeTransaction {
             let op = DataOp::Write { file, shift, offset };
             self.meta.attach(Attachment { descriptor: op.encode(), payload });
         }
+        if adopts && let Special::File { policy: own, base, .. } = &mut self.edit(clone.target)?.special {
+            (*own, *base) = (policy, policy);
+        }
         let (volume, bytes) = (self.volume.clone(), new.space_used);
         let noted = volume.migrate_clone(&mut *self.meta, clone.source, clone.target, bytes).await;
         self.broken |= noted.is_err();
@@ -145,6 +152,10 @@ impl VolumeTransaction {
         self.set(clone.target, new)?;
         self.written.insert(clone.target);
         Ok(())
+    }
+
+    fn are_siblings(&self, one: u32, other: u32) -> FsResult<bool> {
+        Ok(are_siblings(&*self.volume.policy(one)?, &*self.volume.policy(other)?))
     }
 
     /// The blocks of the source that are not stored as they are now, ascending. When they are many, asks for them to

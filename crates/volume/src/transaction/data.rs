@@ -268,7 +268,11 @@ async fn read_briefly(volume: &Arc<Inner>, object: ObjectId, request: ReadReques
 /// What others see of a file now. The block map is read beside the transaction: a block that was written back
 /// meanwhile is not a conflict. Whoever changed the content has changed the inode, which the transaction
 /// has read.
-async fn read_committed(volume: &Arc<Inner>, object: ObjectId, request: ReadRequest) -> FsResult<Vec<Bytes>> {
+pub(crate) async fn read_committed(
+    volume: &Arc<Inner>,
+    object: ObjectId,
+    request: ReadRequest,
+) -> FsResult<Vec<Bytes>> {
     let loader: Arc<dyn BlockLoader> = Arc::new(Loader { volume: Volume { inner: volume.clone() } });
     let mut attempts = 3;
     loop {

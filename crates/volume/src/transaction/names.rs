@@ -8,11 +8,10 @@ use file_system::{
     MAX_LINK_TARGET, Name, OpenCreate, Opened, SetAttributes, attribute_rules,
 };
 use ids::ObjectId;
-use seal::{FileKey, wrap_file_key};
+use seal::FileKey;
 
 use super::{VolumeTransaction, directory_parent};
-use crate::VolumeError;
-use crate::row::{Inode, KeyRow, Special};
+use crate::row::{Inode, Special};
 
 impl VolumeTransaction {
     pub(super) async fn make(
@@ -101,16 +100,11 @@ impl VolumeTransaction {
         let object = attributes.file.object;
         let known = |object| self.objects.get(&object).map(|loaded| loaded.inode.special.clone());
         let policy = self.volume.policy_of_files_in(directory.object, known).await?;
-        let (accessors, epoch) = {
-            let record = self.volume.record.read();
-            (record.accessors, record.epoch)
-        };
+        let policy = self.volume.variant(policy, object);
         let shift = self.volume.policy(policy)?.block_shift();
-        let missing = || VolumeError::Missing { what: format!("the key of epoch {epoch}") };
-        let epoch_key = self.volume.epochs.get(&(accessors, epoch)).ok_or_else(missing)?;
-        let entropy = &*self.volume.node.environment.entropy;
-        let wrapped = wrap_file_key(epoch_key, &FileKey::generate(entropy), object, entropy);
-        let key = KeyRow { accessors, epoch, wrapped: *wrapped.as_bytes() };
+        let epoch = self.volume.wrapping_epoch(&mut *self.meta).await?;
+        let key = FileKey::generate(&*self.volume.node.environment.entropy);
+        let key = self.volume.wrap(object, &key, epoch)?;
         let verifier = match how {
             OpenCreate::Exclusive(verifier) => Some(verifier),
             _ => None,

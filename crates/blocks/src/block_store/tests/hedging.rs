@@ -175,3 +175,26 @@ async fn a_cloud_that_fails_is_replaced_at_once_and_asked_again_only_when_no_oth
     let (loaded, ()) = futures::join!(world.get(&id), recovers);
     assert_eq!(loaded.unwrap().plaintext, content(1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_no_other_cloud_is_left_a_late_one_is_asked_once_more() {
+    let world = World::new("rs:2+1");
+    let id = identity();
+    world.fill(&id, &content(1)).await;
+    world.clouds[0].set(Side::Reads, CloudFault::Fail(ErrorKind::Transient));
+    futures::future::join_all((0..5).map(|_| world.faulty(&id))).await;
+    assert!(world.store.clouds.get(&CloudId(10)).unwrap().health().is_sick(Direction::Read));
+    world.clouds[1].set(Side::Reads, CloudFault::Hang);
+    let (begun, before) = (world.env.clock.monotonic(), gets(&world));
+    let clock = world.env.clock.clone();
+    // Only the request that is on the way gets lost.
+    let passes = async {
+        clock.sleep(Duration::from_millis(1)).await;
+        world.clouds[1].set(Side::Reads, CloudFault::None);
+    };
+    let (loaded, ()) = futures::join!(world.get(&id), passes);
+    assert_eq!(loaded.unwrap().plaintext, content(1));
+    let took = world.env.clock.monotonic() - begun;
+    assert!(took <= Duration::from_millis(50), "{took:?}");
+    assert_eq!(gets(&world)[1] - before[1], 2);
+}

@@ -1,0 +1,93 @@
+use cloud::{ErrorKind, PutMode};
+use futures::stream::{StreamExt, iter};
+
+use super::{PARALLEL, Stand, Writer};
+use crate::survey::proved;
+use crate::{BackupError, Head, Place};
+
+/// Objects that a cloud which was down is given at a time.
+const CAUGHT_UP: usize = 64;
+
+impl Writer {
+    /// Gives clouds that lack something of the chain a part of it, from those that have it. Returns whether there is more to do
+    /// that can be done.
+    pub async fn catch_up(&mut self, places: &[Place]) -> bool {
+        let Some(head) = self.head.clone() else { return false };
+        let current = |stand: &Stand| stand.backup == Some(head.mark().backup);
+        let whole: Vec<Place> = places
+            .iter()
+            .filter(|place| self.stands.get(&place.name).is_some_and(current))
+            .cloned()
+            .collect();
+        let mut more = false;
+        for place in places {
+            let Some(mut stand) = self.stands.get(&place.name).copied() else { continue };
+            if current(&stand) || whole.is_empty() || !self.vetted.contains(&place.name) {
+                continue;
+            }
+            let done = self.bring(&head, place, &mut stand, &whole).await;
+            if let Err(cause) = &done {
+                tracing::debug!(cloud = place.name, %cause, "does not take the backup yet");
+            }
+            more |= done.is_ok() && !current(&stand);
+            self.stands.insert(place.name.clone(), stand);
+        }
+        more
+    }
+
+    async fn bring(
+        &self,
+        head: &Head,
+        place: &Place,
+        stand: &mut Stand,
+        whole: &[Place],
+    ) -> Result<(), BackupError> {
+        let refused = |cause: cloud::CloudError| BackupError::NoCloud(cause.to_string());
+        for at in (stand.objects..head.objects.len()).take(CAUGHT_UP) {
+            let found = proved(&self.keys, head, at, whole).await;
+            let sealed = found.map_err(|_| BackupError::Damaged("an object of the present chain"))?;
+            let entry = &head.objects[at];
+            let name = self.keys.object_name(&head.id, entry.start, entry.number);
+            place.cloud.put(&name, vec![sealed], PutMode::Overwrite).await.map_err(refused)?;
+            stand.objects = at + 1;
+        }
+        if stand.objects == head.objects.len() {
+            let sealed = self.keys.seal_head(head, &*self.environment.entropy);
+            let name = self.keys.head_name(head.branch);
+            place.cloud.put(&name, vec![sealed], PutMode::Overwrite).await.map_err(refused)?;
+            stand.backup = Some(head.mark().backup);
+        }
+        Ok(())
+    }
+
+    /// Asks clouds for every object of the chain that they should have; what one lacks, or has of another length, is brought by the next
+    /// [`Writer::catch_up`]. Returns how many clouds lack something.
+    pub async fn verify(&mut self, places: &[Place]) -> usize {
+        let Some(head) = &self.head else { return 0 };
+        let mut lacking = 0;
+        for place in places {
+            let Some(stand) = self.stands.get_mut(&place.name) else { continue };
+            let asked = head.objects.iter().take(stand.objects).map(|entry| {
+                let name = self.keys.object_name(&head.id, entry.start, entry.number);
+                async move { place.cloud.head(&name).await.map(|length| length == u64::from(entry.length)) }
+            });
+            let mut asked = iter(asked.collect::<Vec<_>>()).buffered(PARALLEL).enumerate();
+            let mut missing = None;
+            while let Some((at, answer)) = asked.next().await {
+                match answer {
+                    Ok(true) => {}
+                    Ok(false) => missing = missing.or(Some(at)),
+                    Err(error) if error.kind() == ErrorKind::NotFound => missing = missing.or(Some(at)),
+                    Err(_) => break, // nothing is known of it at present
+                }
+            }
+            let top = place.cloud.head(&self.keys.head_name(head.branch)).await;
+            let no_head = top.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            if missing.is_some() || (no_head && stand.backup.is_some()) {
+                *stand = Stand { objects: missing.unwrap_or(stand.objects), backup: None };
+                lacking += 1;
+            }
+        }
+        lacking
+    }
+}

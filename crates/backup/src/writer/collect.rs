@@ -1,0 +1,81 @@
+use futures::future::join_all;
+use futures::stream::{StreamExt, iter};
+
+use super::{Notes, Numbers, PARALLEL, Writer};
+use crate::{BackupError, Place};
+
+impl Writer {
+    /// To be called when the newest backup is safe: what no head names any more is deleted, from the clouds that have that
+    /// backup; from the others later.
+    pub async fn collect(
+        &mut self,
+        (places, all): (&[Place], &[String]),
+        notes: &dyn Notes,
+    ) -> Result<(), BackupError> {
+        let Some(head) = &self.head else { return Ok(()) };
+        let (start, first) = (self.state.start(), head.objects.first().map_or(0, |object| object.number));
+        let backup = head.mark().backup;
+        let mut gone = Vec::new();
+        for numbers in &mut self.state.numbers {
+            let to = if numbers.start == start { first } else { numbers.to };
+            if numbers.from < to {
+                gone.push(Numbers { to, ..*numbers });
+                numbers.from = to;
+            }
+        }
+        self.state.numbers.retain(|numbers| numbers.start == start || !numbers.is_empty());
+        if gone.is_empty() && self.state.retired.is_empty() {
+            return Ok(());
+        }
+        gone.into_iter().for_each(|numbers| self.retire(numbers, all));
+        // Numbers that are retired one by one lie inside of others that are retired later: deleting twice is harmless.
+        self.save(notes).await?;
+        let mut retired = std::mem::take(&mut self.state.retired);
+        for place in places {
+            if self.stands.get(&place.name).is_none_or(|stand| stand.backup != Some(backup)) {
+                continue;
+            }
+            for retired in retired.iter_mut().filter(|retired| retired.places.contains(&place.name)) {
+                let Numbers { start, from, to } = retired.numbers;
+                let names = (from..to).map(|number| self.keys.object_name(&self.state.id, start, number));
+                let deletions = names.map(|name| async move { place.cloud.delete(&name).await.is_ok() });
+                let deletions = iter(deletions.collect::<Vec<_>>()).buffer_unordered(PARALLEL);
+                if deletions.fold(true, |all, done| async move { all && done }).await {
+                    retired.places.retain(|name| *name != place.name);
+                }
+            }
+        }
+        retired.retain(|retired| !retired.places.is_empty());
+        self.state.retired = retired;
+        self.save(notes).await
+    }
+
+    /// Takes all that it has made out of a cloud that is not to have backups any more; true when nothing is left there. Nothing
+    /// of it may be needed.
+    pub async fn leave(&mut self, place: &Place) -> bool {
+        let mut names = vec![self.keys.head_name(self.state.branch), self.keys.claim_name(self.state.branch)];
+        let retired = self.state.retired.iter().map(|retired| retired.numbers);
+        for Numbers { start, from, to } in self.state.numbers.iter().copied().chain(retired) {
+            names.extend((from..to).map(|number| self.keys.object_name(&self.state.id, start, number)));
+        }
+        self.stands.remove(&place.name);
+        // The head first: without its objects it would be a lie.
+        for part in names.chunks(PARALLEL) {
+            let deleted = join_all(part.iter().map(|name| place.cloud.delete(name))).await;
+            if deleted.iter().any(Result::is_err) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Names of all objects that it has made and not deleted, of its head, and of its claim.
+    pub fn names(&self) -> Vec<cloud::ObjectName> {
+        let mut names = vec![self.keys.head_name(self.state.branch), self.keys.claim_name(self.state.branch)];
+        let retired = self.state.retired.iter().map(|retired| retired.numbers);
+        for Numbers { start, from, to } in self.state.numbers.iter().copied().chain(retired) {
+            names.extend((from..to).map(|number| self.keys.object_name(&self.state.id, start, number)));
+        }
+        names
+    }
+}

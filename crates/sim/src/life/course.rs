@@ -1,0 +1,387 @@
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use environment::failpoint;
+use environment::mutant::{Mutant, break_here};
+use file_system::{FileSystem, FsError, FsResult};
+use futures::future::join_all;
+use journal::testing::MemoryDisk;
+
+use super::account::Tree;
+use super::client::Client;
+use super::plan::{CLIENTS, EVIL, Phase, Plan, Trouble};
+use super::scene::{Folder, Scene, read_tree};
+use super::tickets::Tickets;
+use crate::site::Site;
+use crate::site::audit;
+use crate::site::death::{Death, End, OPERATION_BEGINS, left};
+use crate::site::machine::Machine;
+use crate::world::cloud::{Lie, Weather};
+use crate::world::trace::Trace;
+use crate::world::{World, ambient, panics};
+
+/// How long nothing may begin before all troubles are ended.
+const STALL: Duration = Duration::from_secs(120);
+/// How often in a row that may happen.
+const STALLS: u32 = 20;
+/// Farther than all jumps of a life together, in milliseconds.
+const FAR: i64 = 1000 * 86_400_000;
+/// How often something is read again that must be readable.
+const PATIENCE: u32 = 20;
+
+/// How a life went that nothing was wrong with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Of everything that crossed a border of a machine, in order.
+    pub hash: u64,
+    pub events: u64,
+    pub operations: u64,
+    pub refused: u64,
+    pub machines: u64,
+    /// Deaths by point.
+    pub deaths: BTreeMap<&'static str, u64>,
+    pub incidents: u64,
+    pub nonces: u64,
+    pub trace: Vec<String>,
+}
+
+/// What was violated, and what led there.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub what: String,
+    pub last: String,
+}
+
+/// Lives through a plan, in a thread of its own; with this promise broken.
+pub fn live(plan: &Plan, broken: Option<Mutant>, is_whole: bool) -> Result<Report, Failure> {
+    let trace = Trace::new(is_whole);
+    let ended = ambient::in_a_thread(plan.seed, || {
+        panics::catch();
+        break_here(broken);
+        let mut life = Life::new(plan, World::new(trace.clone()));
+        for (number, phase) in plan.phases.iter().enumerate() {
+            life.phase(number as u64, phase)?;
+        }
+        life.rest()
+    });
+    let fail = |what| Failure { what, last: trace.last() };
+    match ended {
+        Ok(Ok(report)) => Ok(report),
+        Ok(Err(what)) => Err(fail(what)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Err(fail(format!("a panic: {}", text.unwrap_or_default())))
+        }
+    }
+}
+
+struct Life {
+    site: Site,
+    clients: [Client; CLIENTS],
+    tickets: Tickets,
+    report: Report,
+}
+
+/// What clients see while a machine runs.
+pub struct Stage<'a> {
+    pub world: &'a World,
+    pub machine: &'a Machine,
+    pub fs: Arc<dyn FileSystem>,
+    pub scene: Scene,
+    pub tickets: &'a Tickets,
+    site: &'a Site,
+    troubles: &'a [(u64, Trouble)],
+    progress: &'a Progress,
+}
+
+/// How far a phase is.
+#[derive(Default)]
+struct Progress {
+    begun: Cell<u64>,
+    /// Troubles that have come.
+    come: Cell<usize>,
+    /// Some cloud has not been well since the machine was started.
+    is_disturbed: Cell<bool>,
+}
+
+/// How a machine has ended, and what is on its disk.
+enum Ended {
+    /// As it was planned.
+    AsPlanned(MemoryDisk),
+    /// Before that.
+    Died(MemoryDisk),
+}
+
+impl Life {
+    fn new(plan: &Plan, world: World) -> Life {
+        let site = Site::new(plan.seed, plan.setup.clone(), world);
+        let clients = std::array::from_fn(|number| Client { number, ..Client::default() });
+        Life { site, clients, tickets: Tickets::default(), report: Report::default() }
+    }
+
+    /// One phase, on as many machines as it takes.
+    fn phase(&mut self, number: u64, phase: &Phase) -> Result<(), String> {
+        self.clients.iter_mut().for_each(|client| client.begun = 0);
+        let progress = Progress::default();
+        let mut point = phase.point;
+        loop {
+            let seed = self.site.seed ^ (number << 32) ^ self.report.machines;
+            self.report.machines += 1;
+            let disk = self.site.disk.platter().clone();
+            let death = point.map(|point| Death::at(point, &self.site.world, &disk, seed));
+            let ended = self.machine(phase, &progress, death.as_ref(), seed)?;
+            drop(death);
+            let (platter, is_over) = match ended {
+                Ended::AsPlanned(platter) => (platter, true),
+                Ended::Died(platter) => {
+                    if let Some(point) = point.take() {
+                        *self.report.deaths.entry(point.name).or_default() += 1;
+                    }
+                    (platter, false)
+                }
+            };
+            self.site.left(platter);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One machine, from its start to its end.
+    fn machine(
+        &mut self,
+        phase: &Phase,
+        progress: &Progress,
+        death: Option<&Death>,
+        seed: u64,
+    ) -> Result<Ended, String> {
+        let Life { site, clients, tickets, report } = self;
+        let (world, disk) = (site.world.clone(), site.disk.platter().clone());
+        let number = world.start();
+        in_a_runtime(&world, async {
+            let life = async {
+                site.clouds.iter().for_each(|cloud| cloud.recover());
+                site.disk.set_full(false);
+                // What it lies about may be all that there is of what another cloud did not take before.
+                progress.is_disturbed.set(site.clouds.iter().any(|cloud| cloud.weather() != Weather::Fair));
+                let machine = Machine::start(site, number).await;
+                let stage = Stage::set(site, &machine, tickets, &phase.troubles, progress).await?;
+                audit::tell_owners(&site.clouds, &machine.volume).await.map_err(|error| error.to_string())?;
+                stage.resume(clients).await;
+                let work =
+                    clients.iter_mut().zip(&phase.steps).map(|(client, steps)| client.work(steps, &stage));
+                tokio::select! {
+                    _ = join_all(work) => {}
+                    () = stage.watch_progress() => {}
+                }
+                machine.check_bounds();
+                report.incidents += machine.incidents.0.load(std::sync::atomic::Ordering::Relaxed);
+                if phase.end == End::Stop {
+                    drop(stage);
+                    machine.stop().await;
+                    return Ok::<_, String>(left(&disk, phase.end, seed));
+                }
+                world.die("as planned");
+                // Before anything is dropped, which might still write.
+                Ok(left(&disk, phase.end, seed))
+            };
+            let ended = tokio::select! {
+                biased;
+                () = world.ended() => None,
+                ended = life => Some(ended?),
+            };
+            match (world.violation(), death.and_then(Death::left), ended) {
+                (Some(what), ..) => Err(what),
+                (None, Some(platter), _) => Ok(Ended::Died(platter)),
+                (None, None, Some(platter)) => Ok(Ended::AsPlanned(platter)),
+                (None, None, None) => Err("a machine died of nothing".to_owned()),
+            }
+        })
+    }
+
+    /// All troubles end; what must be there in the end is there, and nothing else.
+    fn rest(mut self) -> Result<Report, String> {
+        // Wherever the clock was: all that waits for a time is due.
+        self.site.world.time().jump(FAR);
+        let progress = Progress::default();
+        self.report.machines += 1;
+        let Life { site, clients, tickets, report } = &mut self;
+        let world = site.world.clone();
+        let number = world.start();
+        in_a_runtime(&world, async {
+            let life = async {
+                heal(site, &progress);
+                let machine = Machine::start(site, number).await;
+                let stage = Stage::set(site, &machine, tickets, &[], &progress).await?;
+                stage.resume(clients).await;
+                audit::come_to_rest(site, &machine).await?;
+                audit::check_metadata(&machine.volume).await?;
+                audit::check_clouds(site, &machine.volume).await?;
+                machine.cache.drop_clean().await;
+                for client in clients.iter() {
+                    client.check(&stage).await;
+                }
+                machine.check_bounds();
+                drop(stage);
+                machine.stop().await;
+                Ok::<(), String>(())
+            };
+            tokio::select! {
+                biased;
+                () = world.ended() => {}
+                ended = life => ended?,
+            }
+            world.violation().map_or(Ok(()), Err)
+        })?;
+        report.operations = clients.iter().map(|client| client.operations).sum();
+        report.refused = clients.iter().map(|client| client.refused).sum();
+        report.nonces = site.inspector.lock().seen() as u64;
+        let trace = site.world.trace();
+        (report.hash, report.events, report.trace) = (trace.hash(), trace.events(), trace.whole());
+        Ok(self.report)
+    }
+}
+
+/// Runs what happens on one machine; its tasks end with it, wherever they are.
+fn in_a_runtime<T>(world: &World, life: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let ended = runtime.block_on(async {
+        let ended = life.await;
+        world.time().stop();
+        ended
+    });
+    drop(runtime);
+    match panics::first() {
+        Some(panic) => Err(format!("a panic: {panic}")),
+        None => ended,
+    }
+}
+
+/// All troubles end.
+fn heal(site: &Site, progress: &Progress) {
+    site.clouds.iter().for_each(|cloud| cloud.set(Weather::Fair));
+    site.disk.set_full(false);
+    progress.is_disturbed.set(false);
+}
+
+impl<'a> Stage<'a> {
+    async fn set(
+        site: &'a Site,
+        machine: &'a Machine,
+        tickets: &'a Tickets,
+        troubles: &'a [(u64, Trouble)],
+        progress: &'a Progress,
+    ) -> Result<Stage<'a>, String> {
+        let fs = machine.fs();
+        let scene = Scene::set(&*fs).await.map_err(|error| format!("the directories: {error}"))?;
+        Ok(Stage { world: &site.world, machine, fs, scene, tickets, site, troubles, progress })
+    }
+
+    /// What is there is what can be there.
+    async fn resume(&self, clients: &mut [Client]) {
+        for client in clients {
+            client.resume(self).await;
+        }
+        match self.tickets.resume(&*self.fs, self.scene.shared).await {
+            _ if self.world.is_dead() => {}
+            Ok(Ok(())) => {}
+            Ok(Err(what)) => self.world.violate(format!("after a restart, {what}")),
+            Err(error) => self.world.violate(format!("tickets after a restart: {error}")),
+        }
+        if let Err(what) = audit::check_metadata(&self.machine.volume).await
+            && !self.world.is_dead()
+        {
+            self.world.violate(what);
+        }
+        self.fs.end_of_claims();
+    }
+
+    /// One more operation begins.
+    pub fn tick(&self) {
+        let begun = self.progress.begun.get() + 1;
+        self.progress.begun.set(begun);
+        failpoint::pass(OPERATION_BEGINS);
+        while let Some((at, trouble)) = self.troubles.get(self.progress.come.get())
+            && *at <= begun
+        {
+            self.progress.come.set(self.progress.come.get() + 1);
+            self.come(*trouble);
+        }
+        if begun.is_multiple_of(64) {
+            self.machine.check_bounds();
+            if self.site.clouds[usize::from(EVIL)].weather() == Weather::Lying(Lie::Swapped) {
+                let (clouds, volume) = (self.site.clouds.clone(), self.machine.volume.clone());
+                drop(tokio::spawn(async move { audit::tell_owners(&clouds, &volume).await }));
+            }
+        }
+    }
+
+    fn come(&self, trouble: Trouble) {
+        self.world.trace().note(format_args!("{trouble:?}"), &[]);
+        let upkeep = self.machine.upkeep.clone();
+        match trouble {
+            Trouble::Cloud(cloud, weather) => {
+                self.progress.is_disturbed.set(self.progress.is_disturbed.get() || weather != Weather::Fair);
+                self.site.clouds[usize::from(cloud)].set(weather);
+            }
+            Trouble::Rot => {
+                self.progress.is_disturbed.set(true);
+                self.site.clouds[usize::from(EVIL)].rot();
+            }
+            Trouble::Jump(millis) => self.world.time().jump(millis),
+            Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
+            Trouble::DropMemory => self.machine.cache.drop_memory(),
+            Trouble::Flush => drop(tokio::spawn(async move { upkeep.flush(Duration::from_secs(20)).await })),
+            Trouble::Scrub => drop(tokio::spawn(async move { upkeep.scrubber.once(100, 0).await })),
+        }
+    }
+
+    /// Ends all troubles when nobody can go on; never returns.
+    async fn watch_progress(&self) {
+        let (mut seen, mut stalls) = (self.progress.begun.get(), 0);
+        loop {
+            self.machine.env.clock.sleep(STALL).await;
+            stalls = if self.progress.begun.get() == seen { stalls + 1 } else { 0 };
+            seen = self.progress.begun.get();
+            if stalls > 0 {
+                self.world.trace().note("nobody goes on: all troubles end", &[]);
+                let is_disturbed = self.progress.is_disturbed.get();
+                heal(self.site, self.progress);
+                self.progress.is_disturbed.set(is_disturbed);
+            }
+            if stalls > STALLS {
+                self.world.violate("nobody goes on although nothing is wrong".to_owned());
+            }
+        }
+    }
+
+    /// Errors that a client may meet while clouds are not well, or while space is short.
+    pub fn check_excuse(&self, error: &FsError) {
+        let is_excused = match error {
+            FsError::Conflict | FsError::Unavailable(_) => true,
+            FsError::Io(_) => self.progress.is_disturbed.get(),
+            _ => false,
+        };
+        if !is_excused {
+            self.world.violate(format!("a client met: {error}"));
+        }
+    }
+
+    /// The files of a client, as soon as they can be had.
+    pub async fn read_tree_patiently(&self, folder: Folder) -> FsResult<Tree> {
+        for _ in 0..PATIENCE {
+            match read_tree(&*self.fs, folder).await {
+                Err(FsError::Unavailable(_) | FsError::Conflict | FsError::Io(_)) => {}
+                other => return other,
+            }
+            self.machine.env.clock.sleep(Duration::from_secs(10)).await;
+        }
+        heal(self.site, self.progress);
+        self.progress.is_disturbed.set(true);
+        read_tree(&*self.fs, folder).await
+    }
+}

@@ -1,0 +1,221 @@
+use std::fmt;
+
+use environment::failpoint::POINTS;
+
+use super::operation::Step;
+use crate::site::Setup;
+use crate::site::death::{End, OPERATION_BEGINS, Point, REQUEST_LEAVES};
+use crate::world::cloud::{Lie, Weather};
+use crate::world::dice::Dice;
+
+/// Clients of one gateway.
+pub const CLIENTS: usize = 3;
+/// Operations between two ends of a machine, more or less.
+const PHASE: u64 = 700;
+/// Operations of a plan that are shown one by one.
+const SHOWN: usize = 40;
+/// The cloud whose owner is not to be trusted.
+pub const EVIL: u16 = 0;
+
+/// Everything that is going to happen. Dropping any part of it leaves a plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub setup: Setup,
+    pub phases: Vec<Phase>,
+}
+
+/// From one start of a machine to an end that was planned.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// What each client does.
+    pub steps: [Vec<Step>; CLIENTS],
+    /// What happens when so many operations of the phase have begun.
+    pub troubles: Vec<(u64, Trouble)>,
+    /// Where the machine dies before the end.
+    pub point: Option<Point>,
+    pub end: End,
+}
+
+/// Something that clients do not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// A cloud behaves like this from now on.
+    Cloud(u16, Weather),
+    /// An object of the cloud that is not to be trusted changes where it lies.
+    Rot,
+    /// Wall clocks jump, by milliseconds.
+    Jump(i64),
+    /// The disk of the journal is full, or no longer.
+    DiskFull(bool),
+    /// What is in memory and also elsewhere is forgotten.
+    DropMemory,
+    /// Everything dirty is written back.
+    Flush,
+    /// All fragments are looked at.
+    Scrub,
+}
+
+/// What the owner of the cloud [`EVIL`] may do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evil {
+    Nothing,
+    Lies,
+    Loses,
+}
+
+impl Plan {
+    pub fn of(seed: u64, operations: u64) -> Plan {
+        let mut dice = Dice::new(seed, "plan");
+        let evil = dice.pick(&[Evil::Nothing, Evil::Lies, Evil::Lies, Evil::Loses]);
+        let schemes: &[(&str, u16)] = match evil {
+            // One cloud may fail beside the one that loses, and what is left must do.
+            Evil::Loses => &[("rs:2+2", 4), ("replicas:3", 3), ("aont-rs:2+2", 4)],
+            _ => &[
+                ("rs:2+1", 3),
+                ("replicas:3", 3),
+                ("replicas:2", 2),
+                ("aont-rs:2+1", 3),
+                ("caont-rs:2+1", 3),
+                ("rs:2+2", 4),
+            ],
+        };
+        let (scheme, clouds) = dice.pick(schemes);
+        let setup = Setup {
+            scheme,
+            clouds,
+            loses: evil == Evil::Loses,
+            longest_packed: dice.pick(&[0, 0, 16 << 10]),
+            skew: dice.pick(&[0, 0, -500, 500, 50_000]),
+            gc_delay: dice.pick(&[5, 30, 30, 300]),
+        };
+        let count = operations.div_ceil(PHASE).max(1);
+        let phases = (0..count).map(|number| {
+            let length = operations / count + u64::from(number < operations % count);
+            Phase::new(&mut dice, length, evil, clouds)
+        });
+        Plan { seed, phases: phases.collect(), setup }
+    }
+
+    pub fn operations(&self) -> usize {
+        self.phases.iter().flat_map(|phase| &phase.steps).map(Vec::len).sum()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?}", self.setup)?;
+        for Phase { steps, troubles, point, end } in &self.phases {
+            writeln!(
+                f,
+                "phase with {:?} steps, ends by {end:?}, dies at {point:?}",
+                steps.each_ref().map(Vec::len)
+            )?;
+            for (at, trouble) in troubles {
+                writeln!(f, "    at {at}: {trouble:?}")?;
+            }
+            if self.operations() <= SHOWN {
+                for (client, steps) in steps.iter().enumerate() {
+                    steps.iter().try_for_each(|step| writeln!(f, "    client {client}: {step:?}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Phase {
+    fn new(dice: &mut Dice, length: u64, evil: Evil, clouds: u16) -> Phase {
+        let mut steps: [Vec<Step>; CLIENTS] = Default::default();
+        for number in 0..length as usize {
+            steps[number % CLIENTS].push(std::array::from_fn(|_| dice.next() as u16));
+        }
+        let mut troubles = Vec::new();
+        for _ in 0..dice.below(12) {
+            trouble(dice, (evil, clouds), length, &mut troubles);
+        }
+        troubles.sort_by_key(|(at, _)| *at);
+        let point = dice.percent(60).then(|| a_point(dice));
+        let end = dice.pick(&[End::Stop, End::Kill, End::Kill, End::PowerCut, End::PowerCut, End::PowerCut]);
+        Phase { steps, troubles, point, end }
+    }
+}
+
+/// One more trouble, with its end if it has one.
+fn trouble(dice: &mut Dice, (evil, clouds): (Evil, u16), length: u64, into: &mut Vec<(u64, Trouble)>) {
+    let at = dice.below(length);
+    let later = at + 1 + dice.below(length / 4 + 1);
+    match dice.below(14) {
+        0..5 => {
+            let bad = [
+                Weather::Refusing,
+                Weather::Throttling,
+                Weather::DoneButFailing,
+                Weather::Hanging,
+                Weather::Slow,
+            ];
+            let cloud = match evil {
+                Evil::Nothing => dice.below(u64::from(clouds)) as u16,
+                Evil::Lies => EVIL + 1 + dice.below(u64::from(clouds - EVIL - 1)) as u16,
+                // Always the same: a write that met two of them may rely on what was lost.
+                Evil::Loses => EVIL + 1,
+            };
+            into.push((at, Trouble::Cloud(cloud, dice.pick(&bad))));
+            into.push((later, Trouble::Cloud(cloud, Weather::Fair)));
+        }
+        5..8 if evil == Evil::Lies => {
+            let lie = dice.pick(&[
+                Lie::Flipped,
+                Lie::Swapped,
+                Lie::Swapped,
+                Lie::Truncated,
+                Lie::Extended,
+                Lie::Withheld,
+                Lie::Forked,
+            ]);
+            into.push((at, Trouble::Cloud(EVIL, Weather::Lying(lie))));
+        }
+        5..7 if evil == Evil::Loses => into.push((at, Trouble::Cloud(EVIL, Weather::Losing))),
+        7 if evil == Evil::Loses => into.push((at, Trouble::Rot)),
+        8 => {
+            let far = dice.pick(&[1_000, 60_000, 3_600_000, 86_400_000]);
+            into.push((at, Trouble::Jump(dice.below(2 * far) as i64 - far as i64)));
+        }
+        9 => into.extend([(at, Trouble::DiskFull(true)), (later, Trouble::DiskFull(false))]),
+        10 => into.push((at, dice.pick(&[Trouble::Flush, Trouble::Scrub]))),
+        _ => into.push((at, Trouble::DropMemory)),
+    }
+}
+
+fn a_point(dice: &mut Dice) -> Point {
+    let how = dice.pick(&[End::Kill, End::PowerCut, End::PowerCut]);
+    if dice.percent(40) {
+        let name = dice.pick(&[OPERATION_BEGINS, REQUEST_LEAVES]);
+        return Point { name, passes: 1 + dice.below(PHASE), how };
+    }
+    let families = [
+        "journal",
+        "journal",
+        "meta",
+        "meta",
+        "writeback",
+        "writeback",
+        "pack",
+        "gc",
+        "clean",
+        "repair",
+        "reap",
+    ];
+    let family = dice.pick(&families);
+    let points: Vec<&str> = POINTS
+        .iter()
+        .map(|(point, _)| *point)
+        .filter(|point| point.split('.').next() == Some(family))
+        .collect();
+    let most = match family {
+        "journal" => 300,
+        "meta" | "writeback" => 40,
+        _ => 4,
+    };
+    Point { name: dice.pick(&points), passes: 1 + dice.below(most), how }
+}

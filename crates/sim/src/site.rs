@@ -1,0 +1,64 @@
+//! One gateway: what outlives its machines ([`Site`]), and a machine that is running ([`machine::Machine`]).
+
+pub mod audit;
+pub mod death;
+pub mod machine;
+
+use std::sync::Arc;
+
+use cloud::Options;
+use ids::GatewayId;
+use journal::testing::MemoryDisk;
+use parking_lot::Mutex;
+use seal::KeyFile;
+
+use crate::world::World;
+use crate::world::cloud::Store;
+use crate::world::disk::SimDisk;
+use crate::world::entropy::SeededEntropy;
+use crate::world::inspector::Inspector;
+
+/// How a gateway is set up, for its whole life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// How blocks are dispersed.
+    pub scheme: &'static str,
+    /// How many clouds that takes.
+    pub clouds: u16,
+    /// One of them loses what it has; otherwise nothing is ever missing that is not known to be.
+    pub loses: bool,
+    /// Sealed blocks up to this size travel together.
+    pub longest_packed: u64,
+    /// By how many microseconds a second the clock is too fast.
+    pub skew: i64,
+    /// How long garbage is kept, in seconds.
+    pub gc_delay: u64,
+}
+
+/// What there is of a gateway while it is switched off.
+pub struct Site {
+    pub seed: u64,
+    pub setup: Setup,
+    pub world: World,
+    pub disk: SimDisk,
+    pub clouds: Vec<Arc<Store>>,
+    pub inspector: Arc<Mutex<Inspector>>,
+    pub key_file: KeyFile,
+    pub connection: Options,
+}
+
+impl Site {
+    pub fn new(seed: u64, setup: Setup, world: World) -> Site {
+        let inspector = Arc::default();
+        let clouds = (0..setup.clouds).map(|number| Store::new(seed, number, &world, &inspector)).collect();
+        let key_file = KeyFile::generate(GatewayId(1), &SeededEntropy::new(seed, 0));
+        world.time().set_skew(setup.skew);
+        let disk = SimDisk::new(MemoryDisk::new(), world.clone());
+        Site { seed, setup, world, disk, clouds, inspector, key_file, connection: Options::default() }
+    }
+
+    /// The machine is off, and this is what its disk still has.
+    pub fn left(&mut self, platter: MemoryDisk) {
+        self.disk = SimDisk::new(platter, self.world.clone());
+    }
+}

@@ -1,0 +1,123 @@
+//! What must hold when nothing is on its way any more.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::CloudId;
+use cache::Scope;
+use file_system::FileSystem;
+use upkeep::{GarbageRow, RepairRow};
+use volume::{Volume, VolumeError};
+
+use super::Site;
+use super::machine::Machine;
+use crate::world::cloud::Store;
+
+/// Where fragments are, or should be.
+type Places = BTreeSet<(CloudId, String)>;
+
+/// Rounds of upkeep in which all must have come to rest.
+const ROUNDS: usize = 20;
+
+/// Lets upkeep do all that is left to be done; clouds are expected to be well.
+pub async fn come_to_rest(site: &Site, machine: &Machine) -> Result<(), String> {
+    let volume = &machine.volume;
+    volume.end_of_claims();
+    let pause = Duration::from_secs(site.setup.gc_delay + 60);
+    let fail = |what: &'static str| move |error: &dyn std::fmt::Display| format!("{what}: {error}");
+    for _ in 0..ROUNDS {
+        let flushed = machine.upkeep.flush(pause).await.map_err(|error| fail("flush")(&error))?;
+        if site.setup.loses {
+            machine.upkeep.scrubber.once(100, 0).await.map_err(|error| fail("scrub")(&error))?;
+        }
+        machine.upkeep.repairer.retry_now();
+        let _left = machine.upkeep.repairer.once().await.map_err(|error| fail("repair")(&error))?;
+        machine.env.clock.sleep(pause).await;
+        let _ = machine.upkeep.garbage.once().await.map_err(|error| fail("garbage")(&error))?;
+        let cleaned = machine.upkeep.cleaner.once().await.map_err(|error| fail("cleaning")(&error))?;
+        let is_dirty = flushed.left_dirty_bytes > 0 || machine.cache.dirty_bytes(Scope::All) > 0;
+        if !is_dirty && cleaned.made == 0 && is_at_rest(volume).await? {
+            return Ok(());
+        }
+    }
+    let dirty = machine.cache.dirty_bytes(Scope::All);
+    let rest = what_is_left(volume).await?;
+    Err(format!("upkeep does not come to rest: {dirty} bytes are dirty, {rest}"))
+}
+
+async fn is_at_rest(volume: &Volume) -> Result<bool, String> {
+    Ok(what_is_left(volume).await?.is_empty())
+}
+
+async fn what_is_left(volume: &Volume) -> Result<String, String> {
+    let error = |error: VolumeError| error.to_string();
+    let counts = [
+        ("rows of garbage", volume.all_garbage(None, 99).await.map_err(error)?.len()),
+        ("attempts", volume.unsettled(None, 99).await.map_err(error)?.len()),
+        ("packs not settled", volume.unsettled_packs(None, 99).await.map_err(error)?.len()),
+        ("repairs", volume.repair_count(99).await.map_err(error)?),
+    ];
+    let left = counts.iter().filter(|(_, count)| *count > 0);
+    Ok(left.map(|(what, count)| format!("{count} {what} ")).collect())
+}
+
+/// Tells the owners of clouds which objects are versions of the same block: whoever trusts none of them must assume that they know.
+pub async fn tell_owners(clouds: &[Arc<Store>], volume: &Volume) -> Result<(), VolumeError> {
+    let mut after = None;
+    loop {
+        let page = volume.named_blocks(after, 99).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.identity);
+        for version in &page {
+            let kin = (version.identity.object.number.0, version.identity.block.0);
+            version.fragments().for_each(|(cloud, name)| clouds[usize::from(cloud.0)].tell(&name, kin));
+        }
+    }
+}
+
+/// The clouds hold exactly what the metadata refer to, but for what waits to be repaired or removed.
+pub async fn check_clouds(site: &Site, volume: &Volume) -> Result<(), String> {
+    let error = |error: VolumeError| error.to_string();
+    let mut current = Places::new();
+    let mut after = None;
+    loop {
+        let page = volume.named_blocks(after, 99).await.map_err(error)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.identity);
+        current.extend(page.iter().flat_map(|version| version.fragments()));
+    }
+    let leaving = volume.all_garbage(None, usize::MAX).await.map_err(error)?;
+    let mut unsettled = volume.unsettled(None, usize::MAX).await.map_err(error)?;
+    unsettled.extend(volume.unsettled_packs(None, usize::MAX).await.map_err(error)?);
+    let versions = leaving.into_iter().chain(unsettled).flat_map(GarbageRow::into_versions);
+    let passing: Places = versions.flat_map(|version| version.fragments().collect::<Vec<_>>()).collect();
+    let mut queued = Places::new();
+    for RepairRow { version, fragments, .. } in volume.repairs(None, usize::MAX).await.map_err(error)? {
+        let all: Vec<_> = version.iter().flat_map(|version| version.fragments()).collect();
+        queued.extend(fragments.iter().filter_map(|fragment| all.get(usize::from(*fragment)).cloned()));
+    }
+    let clouds = site.clouds.iter().zip(0..);
+    let there: Places = clouds
+        .flat_map(|(cloud, number)| cloud.names().into_iter().map(move |name| (CloudId(number), name)))
+        .collect();
+    let lost: Vec<_> = current.difference(&there).filter(|at| !queued.contains(at)).take(5).collect();
+    if !lost.is_empty() {
+        return Err(format!("missing in the clouds, and nobody repairs it: {lost:?}"));
+    }
+    let unknown: Vec<_> =
+        there.iter().filter(|at| !current.contains(at) && !passing.contains(at)).take(5).collect();
+    if !unknown.is_empty() {
+        return Err(format!("in the clouds, and nobody knows of it: {unknown:?}"));
+    }
+    Ok(())
+}
+
+/// The metadata agree with themselves.
+pub async fn check_metadata(volume: &Volume) -> Result<(), String> {
+    let findings = volume.check().await.map_err(|error| error.to_string())?;
+    match findings.is_empty() {
+        true => Ok(()),
+        false => Err(format!("the metadata contradict themselves: {findings:?}")),
+    }
+}

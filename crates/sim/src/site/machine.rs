@@ -1,0 +1,185 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, Protection};
+use cache::{Cache, CacheConfig};
+use cloud::Connection;
+use environment::Environment;
+use file_system::FileSystem;
+use ids::BlockShift;
+use journal::{Journal, JournalConfig, WriterKind};
+use meta::{LocalConfig, LocalStore};
+use seal::NodeKey;
+use upkeep::{CleaningCosts, Upkeep, UpkeepConfig};
+use volume::{NewVolume, Policy, Volume, Volumes, VolumesOptions};
+
+use super::Site;
+use crate::world::World;
+use crate::world::entropy::SeededEntropy;
+
+/// Of all files.
+pub const SHIFT: BlockShift = BlockShift::MIN;
+/// Bytes of the journal. Small, so that it is recycled often and its space is short.
+const JOURNAL: u64 = 16 << 20;
+/// Metadata that may wait for the engine.
+const OVERLAY: u64 = 1 << 20;
+/// How much more than their bounds queues may take for a moment: what one operation adds.
+const SLACK: u64 = 1 << 20;
+
+/// Counts what clouds are accused of.
+#[derive(Default)]
+pub struct Incidents(pub AtomicU64);
+
+impl IncidentSink for Incidents {
+    fn report(&self, _incident: Incident) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A gateway that is switched on: the parts that `gateway::Node` puts together, in its order, on one thread.
+pub struct Machine {
+    pub env: Environment,
+    pub incidents: Arc<Incidents>,
+    pub volume: Volume,
+    pub upkeep: Arc<Upkeep<Volume>>,
+    pub cache: Cache,
+    world: World,
+    journal: Journal,
+    journal_config: JournalConfig,
+    store: LocalStore,
+    volumes: Arc<Volumes>,
+}
+
+fn policy(scheme: &str, clouds: u16) -> Policy {
+    let clouds = (0..clouds).map(CloudId).collect();
+    let placement = Placement::new(scheme.parse().unwrap(), clouds, SHIFT).unwrap();
+    Policy { placement, protection: Protection::default() }
+}
+
+fn journal_config() -> JournalConfig {
+    JournalConfig { writer: WriterKind::Task, ..JournalConfig::small(JOURNAL) }
+}
+
+/// As quick as the simulated disks and clouds are.
+fn upkeep_config(site: &Site) -> UpkeepConfig {
+    UpkeepConfig {
+        in_flight: 4 << 20,
+        longest_packed: site.setup.longest_packed,
+        pack_size: 64 << 10,
+        batch: 8,
+        clean_interval: Duration::from_secs(7),
+        // Whatever garbage a pack has is worth cleaning.
+        cleaning: CleaningCosts { put: 0, get: 0, read: 0, months: 1 },
+        write_back_tick: Duration::from_millis(200),
+        garbage_interval: Duration::from_secs(5),
+        repair_interval: Duration::from_secs(3),
+        reap_interval: Duration::from_secs(2),
+        first_pause: Duration::from_millis(200),
+        longest_pause: Duration::from_secs(5),
+        ..UpkeepConfig::default()
+    }
+}
+
+impl Machine {
+    /// Switches a machine on, in a runtime of its own. Panics if what the last one has left cannot be opened.
+    pub async fn start(site: &Site, number: u64) -> Machine {
+        let env = Environment {
+            clock: site.world.time().machine(),
+            entropy: Arc::new(SeededEntropy::new(site.seed, number)),
+            disk: Arc::new(site.disk.clone()),
+        };
+        let connections = site.clouds.iter().zip(0..).map(|(cloud, id)| {
+            let cloud = cloud.for_machine(number);
+            (CloudId(id), Connection::assemble(&env, &id.to_string(), cloud, &site.connection))
+        });
+        let incidents = Arc::new(Incidents::default());
+        let limits = Limits { bytes_in_flight: 8 << 20, ..Limits::default() };
+        let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), limits));
+        let node_key = NodeKey::from_bytes([1; 32]);
+        let journal_config = journal_config();
+        let mut config = CacheConfig::new("/cache".into());
+        config.memory = 16 << 20;
+        config.journal = journal_config.most_kept();
+        config.bookkeeping = 1 << 20;
+        config.write_back_wait = Duration::from_millis(500);
+        let cache = Cache::open(&config, &env, node_key.clone()).expect("the cache opens");
+        let (journal, recovery) =
+            Journal::open(env.clone(), Path::new("/journal"), &node_key, journal_config.clone())
+                .expect("the journal opens");
+        let config = LocalConfig {
+            cache: 4 << 20,
+            overlay: OVERLAY,
+            checkpoint_interval: Duration::from_secs(3),
+            inline: true,
+            ..LocalConfig::default()
+        };
+        let observer = Arc::new(cache.clone());
+        let store =
+            LocalStore::open(env.clone(), Path::new("/meta"), config, journal.clone(), recovery, observer)
+                .expect("the metadata opens");
+        cache.check_replay().expect("the journal is understood");
+        cache.connect(Arc::new(journal.clone()));
+        let options = VolumesOptions {
+            environment: env.clone(),
+            keys: Arc::new(site.key_file.gateway_keys()),
+            store: Arc::new(store.clone()),
+            cache: cache.clone(),
+            blocks: blocks.clone(),
+            gc_delay: Duration::from_secs(site.setup.gc_delay),
+            capacity: 1 << 50,
+        };
+        let volumes = Arc::new(Volumes::open(options).await.expect("the volumes open"));
+        let volume = match volumes.get("home") {
+            Some(volume) => volume,
+            None => {
+                let new = NewVolume::new("home", policy(site.setup.scheme, site.setup.clouds));
+                volumes.create(new).await.expect("a volume is made")
+            }
+        };
+        let config = upkeep_config(site);
+        let upkeep = Upkeep::new(Arc::new(volume.clone()), cache.clone(), blocks, env.clone(), config, None);
+        upkeep.start();
+        let world = site.world.clone();
+        Machine { env, incidents, volume, upkeep, cache, world, journal, journal_config, store, volumes }
+    }
+
+    pub fn fs(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.volume.clone())
+    }
+
+    /// Switches it off in order.
+    pub async fn stop(self) {
+        let _left = self.upkeep.stop(Duration::from_secs(30)).await;
+        self.volumes.close().await.expect("the volumes close");
+        self.cache.close().await;
+        self.store.close().await.expect("the metadata closes");
+        self.journal.close().await.expect("the journal closes");
+    }
+
+    /// Queues and caches keep to their bounds, and nothing has stopped by itself.
+    pub fn check_bounds(&self) {
+        let (cache, journal, meta) = (self.cache.usage(), self.journal.usage(), self.store.status());
+        let bounds = [
+            ("dirty data in the journal", cache.journal, self.journal_config.most_kept()),
+            ("dirty data in memory", cache.dirty_memory, 6 << 20),
+            ("clean data in memory", cache.clean_memory, 6 << 20),
+            ("books of dirty data", cache.bookkeeping, 1 << 20),
+            ("queue of the journal", journal.queued, self.journal_config.queue),
+            ("journal", journal.used, journal.capacity),
+            ("metadata not yet in the engine", meta.overlay, OVERLAY),
+        ];
+        for (what, found, bound) in bounds {
+            if found > bound + SLACK {
+                self.world.violate(format!("{what}: {found} bytes are more than {bound}"));
+            }
+        }
+        if let Some(error) = self.store.failed() {
+            self.world.violate(format!("the metadata store has stopped: {error}"));
+        }
+        if let Some(error) = self.journal.failed() {
+            self.world.violate(format!("the journal has stopped: {error}"));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use environment::{Disk, DiskFile};
+use journal::testing::MemoryDisk;
+
+use super::World;
+
+/// The disk of one machine: what was not synced is at the mercy of a power cut. All changes are traced.
+///
+/// The journal has a file system of its own, which can be full. (The metadata engine ends when its file system is full, unless a
+/// thread of its own waits for room, which a simulated machine does not have.)
+#[derive(Clone)]
+pub struct SimDisk {
+    platter: MemoryDisk,
+    world: World,
+    is_full: Arc<AtomicBool>,
+}
+
+impl SimDisk {
+    pub fn new(platter: MemoryDisk, world: World) -> SimDisk {
+        SimDisk { platter, world, is_full: Arc::default() }
+    }
+
+    pub fn platter(&self) -> &MemoryDisk {
+        &self.platter
+    }
+
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    fn is_full(&self, path: &Path) -> bool {
+        self.is_full.load(Ordering::Relaxed) && path.starts_with("/journal")
+    }
+
+    fn note(&self, what: &str, path: &Path) {
+        self.world.trace().note(format_args!("disk {what} {}", path.display()), &[]);
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.platter.open(path, create)?;
+        Ok(Box::new(SimFile { disk: self.clone(), path: path.to_owned(), file }))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.note("remove", path);
+        self.platter.remove(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.note("rename", from);
+        self.platter.rename(from, to)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.platter.list(directory)
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        self.platter.make_directory(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.note("sync directory", path);
+        self.platter.sync_directory(path)
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+}
+
+impl SimFile {
+    fn check_room(&self, end: u64) -> io::Result<()> {
+        match self.disk.is_full(&self.path) && end > self.file.length()? {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+
+    fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.check_room(offset + length as u64)?;
+        let path = self.path.display();
+        let trace = self.disk.world.trace();
+        trace.note(format_args!("disk write {path} {length} bytes at {offset}"), &[]);
+        parts.iter().for_each(|part| trace.hash_in(part));
+        self.file.write_all_at(parts, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.note("sync", &self.path);
+        self.file.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.check_room(length)?;
+        self.disk.note("set length of", &self.path);
+        self.file.set_length(length)
+    }
+
+    fn punch_hole(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.disk.note("punch", &self.path);
+        self.file.punch_hole(offset, length)
+    }
+
+    fn available(&self) -> io::Result<u64> {
+        if self.disk.is_full(&self.path) { Ok(0) } else { self.file.available() }
+    }
+}

@@ -1,0 +1,89 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use file_system::conformance::scene::*;
+use file_system::{CommitMode, FileId, FsError};
+use ids::BlockIndex;
+
+use super::files::file_of;
+use super::node::{BLOCK, Node, SHIFT, policy};
+
+const FILES: u64 = 40;
+const WRITERS: u64 = 3;
+
+/// Writes to all files in turn until `stop`, counting the commits.
+async fn keep_writing(node: Arc<Node>, files: Vec<FileId>, stop: Arc<AtomicBool>, commits: Arc<AtomicU64>) {
+    let fs = node.fs();
+    for file in files.iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut tx = begin(&fs).await;
+        let written = write(&mut tx, *file, 5, b"more").await;
+        let committed = if written.is_ok() { tx.commit(CommitMode::Visible).await } else { written };
+        match committed {
+            Ok(()) => _ = commits.fetch_add(1, Ordering::Relaxed),
+            Err(FsError::Conflict) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Files that are always written to, and who writes to them.
+struct Busy {
+    node: Arc<Node>,
+    stop: Arc<AtomicBool>,
+    commits: Arc<AtomicU64>,
+    writers: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Busy {
+    async fn begin() -> Busy {
+        let node = Arc::new(Node::new().await);
+        let mut files = Vec::new();
+        for number in 0..FILES {
+            files.push(file_of(&node, &number.to_string(), &vec![1; BLOCK as usize]).await);
+        }
+        node.write_back().await;
+        let (stop, commits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let writer =
+            |_| tokio::spawn(keep_writing(node.clone(), files.clone(), stop.clone(), commits.clone()));
+        let writers = (0..WRITERS).map(writer).collect();
+        Busy { node, stop, commits, writers }
+    }
+
+    async fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for writer in self.writers {
+            writer.await.unwrap();
+        }
+        assert!(self.commits.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// Whoever looks at many files would never see an instant at which none of them changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn upkeep_lists_blocks_however_much_is_written() {
+    let busy = Busy::begin().await;
+    for _ in 0..50 {
+        assert_eq!(busy.node.volume.stored_blocks(None, 1000).await.unwrap().len() as u64, FILES);
+        assert!(busy.node.volume.why("0", BlockIndex(0), 1).await.unwrap().is_some());
+    }
+    busy.end().await;
+}
+
+/// A directory that is worked in is sent to another policy all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn files_to_move_are_found_however_much_is_written() {
+    let busy = Busy::begin().await;
+    for round in 0..20 {
+        let clouds = if round % 2 == 0 { [1, 2, 3] } else { [0, 1, 2] };
+        busy.node.volumes.set_policy("home", policy("rs:2+1", &clouds, SHIFT)).await.unwrap();
+        busy.node.volume.migrate("").await.unwrap();
+        busy.node.volume.find_migrating().await.unwrap();
+        let left = busy.node.volume.migrating().await.unwrap();
+        assert_eq!((left.directories, left.files), (0, FILES), "round {round}");
+        busy.node.volume.to_rewrite(10, 1 << 30).await.unwrap();
+    }
+    busy.end().await;
+}
