@@ -43,6 +43,13 @@ pub struct Median {
     pub high: f64,
 }
 
+impl Median {
+    /// Whether the interval lies on one side of a limit.
+    pub fn is_clear_of(&self, limit: f64) -> bool {
+        self.high <= limit || self.low > limit
+    }
+}
+
 /// The interval lies between order statistics; which follows from the binomial distribution, here by its normal approximation.
 pub fn median(samples: &[f64]) -> Median {
     let mut sorted = samples.to_vec();

@@ -4,6 +4,8 @@
 mod cell;
 mod trees;
 
+use std::fmt::Write;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -24,7 +26,16 @@ pub struct Transactions {
     /// Numbers of clients
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     clients: Vec<usize>,
+    /// Repetitions of each cell at most: it has more than --repeat while its interval has 1.05 in it
+    #[arg(long, default_value_t = 300)]
+    at_most: usize,
+    /// Seconds after which the cells of one size and number of clients are not measured again
+    #[arg(long, default_value_t = 120)]
+    patience: u64,
 }
+
+/// What an atomic compound may take, of what a plain one takes.
+const LIMIT: f64 = 1.05;
 
 /// Files of each size, of each client.
 const FILES: [(usize, usize); 5] =
@@ -40,16 +51,17 @@ struct Cost {
 pub async fn run(arguments: Transactions) -> Result<()> {
     let setting = &arguments.setting;
     let folder = setting.folder()?;
-    let mut server = Kurma::new(&setting.kurma)?;
-    server.start(folder.path()).context("starting the gateway")?;
+    let configuration = configuration(folder.path())?;
+    let mut server = Kurma::configured(&setting.kurma, &folder.path().join("gateway"), &configuration)
+        .context("starting the gateway")?;
     let mut text = format!(
-        "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions. The times are \
-         medians; the ratio is the median of those of the pairs, the plain ones being 1, with its 95 % confidence interval. Each compound has as many \
+        "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions, and as many again and again, up to {} and for {} s, while an interval has {LIMIT} \
+         in it. The times are medians; the ratio is the median of those of the pairs, the plain ones being 1, with its 95 % confidence interval. Each compound has as many \
          files as the plain client puts into one; the last of each client may have fewer. A tree is copied from a local directory by \
          one client with the option to be atomic, or without; `untar` is a process, whose round trips are not counted.\n\n\
-         | what | clients | files of a compound | plain | round trips | atomic | round trips | ratio |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|\n",
-        setting.repeat
+         | what | clients | files of a compound | pairs | plain | round trips | atomic | round trips | ratio |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        setting.repeat, arguments.at_most, arguments.patience
     );
     for clients in &arguments.clients {
         // Nothing is kept: what is measured is the wire.
@@ -58,7 +70,7 @@ pub async fn run(arguments: Transactions) -> Result<()> {
         let connected = connected.await?;
         for (size, files) in FILES {
             let files = (files / setting.shrink).max(2);
-            for row in cells(&mut server, &connected, size, files, setting.repeat).await? {
+            for row in cells(&mut server, &connected, size, files, &arguments).await? {
                 eprint!("{row}");
                 text.push_str(&row);
             }
@@ -67,7 +79,7 @@ pub async fn run(arguments: Transactions) -> Result<()> {
             client.close().await?;
         }
     }
-    for row in trees::rows(&mut server, setting, folder.path()).await? {
+    for row in trees::rows(&mut server, &arguments, folder.path()).await? {
         eprint!("{row}");
         text.push_str(&row);
     }
@@ -78,13 +90,41 @@ pub async fn run(arguments: Transactions) -> Result<()> {
     Ok(())
 }
 
+/// The defaults; what was written over goes as soon as it is asked for, or else it would fill the disk.
+fn configuration(folder: &Path) -> Result<String> {
+    let mut text =
+        String::from("[gateway]\nid = 1\n[backup]\ninterval = \"0s\"\n[upkeep]\ngc_delay = \"0s\"\n");
+    for name in ["a", "b", "c"] {
+        let cloud = folder.join("clouds").join(name);
+        std::fs::create_dir_all(&cloud)?;
+        write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"dir:{}\"\n", cloud.display())?;
+    }
+    text.push_str("[[volume]]\nname = \"home\"\npolicy = \"rs:2+1\"\nclouds = [\"a\", \"b\", \"c\"]\n");
+    Ok(text)
+}
+
+impl Transactions {
+    /// Whether so many repetitions since then have told what they could.
+    fn is_enough<'a>(
+        &self,
+        repetitions: usize,
+        begun: Instant,
+        mut costs: impl Iterator<Item = &'a [Cost; 2]>,
+    ) -> bool {
+        let is_time_to_ask = repetitions > 0 && repetitions.is_multiple_of(self.setting.repeat);
+        is_time_to_ask
+            && (begun.elapsed().as_secs() > self.patience
+                || costs.all(|costs| ratio(costs).is_clear_of(LIMIT)))
+    }
+}
+
 /// All that is done with files of one size, by all clients at once, each in a folder of its own.
 async fn cells(
     server: &mut Kurma,
     clients: &[Client],
     size: usize,
     files: usize,
-    repeat: usize,
+    arguments: &Transactions,
 ) -> Result<Vec<String>> {
     let export: String = server.export().iter().map(|name| format!("/{name}")).collect();
     let data = Bytes::from(vec![b'k'; size]);
@@ -106,7 +146,12 @@ async fn cells(
         measured.push((cell, [Cost::default(), Cost::default()]));
     }
     let round_trips = || clients.iter().map(|client| client.statistics().round_trips).sum::<u64>();
-    for repetition in 0..repeat {
+    let begun = Instant::now();
+    for repetition in 0..arguments.at_most.max(arguments.setting.repeat) {
+        if arguments.is_enough(repetition, begun, measured.iter().map(|(_, costs)| costs)) {
+            break;
+        }
+        server.command(&["gc"])?;
         for (cell, costs) in &mut measured {
             let cell = *cell;
             // Neither is always the first.
@@ -136,11 +181,16 @@ fn row(cell: &Cell, costs: &[Cost; 2], clients: usize, files: usize) -> String {
     line(&what, clients, &cell.together.to_string(), costs)
 }
 
-fn line(what: &str, clients: usize, together: &str, [plain, atomic]: &[Cost; 2]) -> String {
-    let show = |cost: &Cost| format!("{:.4} s | {}", median(&cost.seconds).median, cost.round_trips);
+/// Of the times of pairs, the plain ones being 1.
+fn ratio([plain, atomic]: &[Cost; 2]) -> Median {
     let pairs = plain.seconds.iter().zip(&atomic.seconds);
-    let Median { median, low, high } =
-        median(&pairs.map(|(plain, atomic)| atomic / plain).collect::<Vec<_>>());
-    let ratio = format!("{median:.2} ({low:.2} to {high:.2})");
-    format!("| {what} | {clients} | {together} | {} | {} | {ratio} |\n", show(plain), show(atomic))
+    median(&pairs.map(|(plain, atomic)| atomic / plain).collect::<Vec<_>>())
+}
+
+fn line(what: &str, clients: usize, together: &str, costs: &[Cost; 2]) -> String {
+    let show = |cost: &Cost| format!("{:.4} s | {}", median(&cost.seconds).median, cost.round_trips);
+    let Median { median, low, high } = ratio(costs);
+    let [plain, atomic] = costs;
+    let (count, ratio) = (plain.seconds.len(), format!("{median:.2} ({low:.2} to {high:.2})"));
+    format!("| {what} | {clients} | {together} | {count} | {} | {} | {ratio} |\n", show(plain), show(atomic))
 }

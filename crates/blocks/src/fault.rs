@@ -41,6 +41,9 @@ pub enum FragmentFault {
     /// The cloud is not configured (any more).
     #[error("no such cloud is configured")]
     NoSuchCloud,
+    /// A put of it was given up, and may still arrive.
+    #[error("may still be put by a request that was given up")]
+    PutLate,
 }
 
 impl FragmentFault {
@@ -53,7 +56,7 @@ impl FragmentFault {
             | FragmentFault::TooLong { .. }
             | FragmentFault::OtherSealing
             | FragmentFault::OtherPart => true,
-            FragmentFault::Unreachable(_) | FragmentFault::NoSuchCloud => false,
+            FragmentFault::Unreachable(_) | FragmentFault::NoSuchCloud | FragmentFault::PutLate => false,
         }
     }
 

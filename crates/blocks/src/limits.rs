@@ -25,6 +25,9 @@ pub struct Limits {
     pub straggler: Duration,
     /// How long a write waits for the rest, at most; default 10 s.
     pub longest_straggler: Duration,
+    /// How long after it was given up, or its sender has died, a put may still be carried out by its cloud: for so long nothing
+    /// that it may have stored is deleted, and nothing at all after a start. Default 10 min.
+    pub late_puts: Duration,
 }
 
 impl Default for Limits {
@@ -39,6 +42,7 @@ impl Default for Limits {
             least_spare: 0,
             straggler: Duration::from_secs(2),
             longest_straggler: Duration::from_secs(10),
+            late_puts: Duration::from_secs(600),
         }
     }
 }

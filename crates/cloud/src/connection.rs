@@ -1,12 +1,13 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use environment::Environment;
 
 use crate::driver::Driven;
 use crate::{
-    Accounted, Cloud, CloudError, CloudUrl, Costs, Credentials, Health, Limited, Moving, ObjectName,
+    Accounted, Cloud, CloudError, CloudUrl, Costs, Credentials, GivenUp, Health, Limited, Moving, ObjectName,
     Observed, Prices, Rates, ReadOnly, Retry, RetryPolicy, Throttled, TimeoutPolicy, Timeouts, azure, dir,
     gcs, s3, sftp, swift, webdav,
 };
@@ -60,7 +61,7 @@ impl Options {
 /// One configured cloud: a driver inside of its wrappers, with its health. Acts as a [`Cloud`].
 ///
 /// From the outside in: [`ReadOnly`] if so configured, [`Retry`], [`Limited`], [`Throttled`], [`Observed`],
-/// [`Accounted`], [`Timeouts`], driver. So a waiting retry holds no place, and every single try is measured and paid,
+/// [`Accounted`], [`GivenUp`], [`Timeouts`], driver. So a waiting retry holds no place, and every single try is measured and paid,
 /// without the time in the queue.
 #[derive(Clone)]
 pub struct Connection {
@@ -68,6 +69,8 @@ pub struct Connection {
     cloud: Arc<dyn Cloud>,
     /// The same without repetitions, which is only read from.
     once: Arc<dyn Cloud>,
+    /// Of every store that it is put into.
+    given_up: Vec<Arc<GivenUp>>,
     health: Arc<Health>,
     costs: Arc<Costs>,
     prices: Option<Prices>,
@@ -120,8 +123,9 @@ impl Connection {
         let clock = &env.clock;
         let health = Health::new(&name, clock.clone());
         let timed = Timeouts::new(driver, &name, clock.clone(), options.timeouts.clone());
+        let given_up = Arc::new(GivenUp::new(Arc::new(timed), clock.clone()));
         let counted = (!counts_itself).then(|| costs.clone());
-        let accounted = Accounted::new(Arc::new(timed), &name, clock.clone(), counted);
+        let accounted = Accounted::new(given_up.clone(), &name, clock.clone(), counted);
         let observed = Observed::new(Arc::new(accounted), health.clone());
         let throttled =
             Throttled::new(Arc::new(observed), clock.clone(), options.rates).telling(health.clone());
@@ -133,7 +137,8 @@ impl Connection {
             true => Arc::new(ReadOnly::new(retry, &name)),
             false => retry,
         };
-        Connection { name, cloud, once, health, costs, prices: options.prices, moving: false }
+        let given_up = vec![given_up];
+        Connection { name, cloud, once, given_up, health, costs, prices: options.prices, moving: false }
     }
 
     /// What is in `from` or in `to`, and goes to `to`; bears the names of both, for either may have answered, and the
@@ -143,7 +148,8 @@ impl Connection {
         let once = Arc::new(Moving::new(from.once.clone(), to.once.clone()));
         let name = format!("{} or {}", to.name, from.name).into();
         let (health, costs) = (to.health.clone(), to.costs.clone());
-        Connection { name, cloud, once, health, costs, prices: to.prices, moving: true }
+        let given_up = [from, to].iter().flat_map(|side| side.given_up.clone()).collect();
+        Connection { name, cloud, once, given_up, health, costs, prices: to.prices, moving: true }
     }
 
     /// Notes that the store gave back something else than it was given. On the move nobody knows which of the two it was,
@@ -162,6 +168,12 @@ impl Connection {
     /// As [`Cloud::get`], without repetitions: for who would rather ask another store at once.
     pub async fn get_once(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, CloudError> {
         self.once.get(name, range).await
+    }
+
+    /// How long ago a put of this object may have been given up for the last time: it may still be carried out. Never longer
+    /// than since the store was connected, for nothing is known of what was put before.
+    pub fn since_given_up(&self, name: &ObjectName) -> Duration {
+        self.given_up.iter().map(|side| side.since(name)).min().unwrap_or_default()
     }
 
     /// The configured name.

@@ -46,6 +46,7 @@ mod fan_out;
 #[cfg(any(test, feature = "testing"))]
 mod faulty;
 pub mod gcs;
+mod given_up;
 mod health;
 mod hourly;
 mod http;
@@ -78,6 +79,7 @@ pub use credentials::{Credentials, InvalidCredentials};
 pub use error::{CloudError, ErrorKind, Operation};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::{Fault, Faulty, Side};
+pub use given_up::GivenUp;
 pub use health::{CloudHealth, Direction, DirectionHealth, Forecast, Health, OperationCounts};
 pub use limited::Limited;
 #[cfg(any(test, feature = "testing"))]

@@ -5,6 +5,7 @@ pub mod death;
 pub mod machine;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cloud::Options;
 use ids::GatewayId;
@@ -50,7 +51,10 @@ pub struct Site {
 impl Site {
     pub fn new(seed: u64, setup: Setup, world: World) -> Site {
         let inspector = Arc::default();
-        let clouds = (0..setup.clouds).map(|number| Store::new(seed, number, &world, &inspector)).collect();
+        // The clock is never faster than that.
+        let longest_late = Duration::from_secs(setup.gc_delay) * 9 / 10;
+        let cloud = |number| Store::new(seed, number, &world, &inspector, longest_late);
+        let clouds = (0..setup.clouds).map(cloud).collect();
         let key_file = KeyFile::generate(GatewayId(1), &SeededEntropy::new(seed, 0));
         world.time().set_skew(setup.skew);
         let disk = SimDisk::new(MemoryDisk::new(), world.clone());

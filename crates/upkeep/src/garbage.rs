@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use blocks::BlockStore;
+use blocks::{BlockStore, Fault, FragmentFault};
 use environment::{Environment, failpoint};
 use futures::stream::{StreamExt, iter};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,8 @@ pub struct GarbageReport {
     pub rows: u64,
     /// Rows left for later, because some cloud did not delete its fragments.
     pub postponed: u64,
+    /// Rows left for later, because puts that were given up may still bring fragments.
+    pub awaited: u64,
     /// Rows left because something that might be restored refers to their versions.
     pub held: u64,
 }
@@ -83,9 +85,14 @@ impl<V: MaintainedVolume + ?Sized> GarbageCollector<V> {
             for row in rows {
                 if !self.volume.may_delete(&row.row) {
                     report.held += 1;
-                } else if self.delete(&row).await {
+                    continue;
+                }
+                let faults = self.delete(&row).await;
+                if faults.is_empty() {
                     report.versions += row.versions.len() as u64;
                     done.push(row.row);
+                } else if faults.iter().all(|fault| matches!(fault.what, FragmentFault::PutLate)) {
+                    report.awaited += 1;
                 } else {
                     report.postponed += 1;
                 }
@@ -99,16 +106,11 @@ impl<V: MaintainedVolume + ?Sized> GarbageCollector<V> {
         }
     }
 
-    async fn delete(&self, row: &GarbageRow) -> bool {
+    async fn delete(&self, row: &GarbageRow) -> Vec<Fault> {
         let mut deletions = Vec::with_capacity(row.versions.len());
         for (version, seal) in &row.versions {
             deletions.push(self.blocks.delete(&row.key, version, *seal, &row.placement));
         }
-        let mut deletions = iter(deletions).buffer_unordered(PARALLEL);
-        let mut all = true;
-        while let Some(faults) = deletions.next().await {
-            all &= faults.is_empty();
-        }
-        all
+        iter(deletions).buffer_unordered(PARALLEL).concat().await
     }
 }

@@ -8,9 +8,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use vector_client::{Client, CopyOptions, Options};
 
-use super::{Cost, line};
+use super::{Cost, Transactions, line};
 use crate::peer::{Kurma, Peer, write_out};
-use crate::setting::Setting;
 use crate::tree::{Tree, check_gone};
 
 /// Each once in every repetition, in this order.
@@ -43,7 +42,8 @@ struct Trees {
 }
 
 /// The rows of the report.
-pub async fn rows(server: &mut Kurma, setting: &Setting, folder: &Path) -> Result<Vec<String>> {
+pub async fn rows(server: &mut Kurma, arguments: &Transactions, folder: &Path) -> Result<Vec<String>> {
+    let setting = &arguments.setting;
     let folder = tempfile::tempdir_in(folder)?;
     let trees = Trees {
         tree: Tree::of(setting.shrink),
@@ -54,7 +54,12 @@ pub async fn rows(server: &mut Kurma, setting: &Setting, folder: &Path) -> Resul
     trees.tree.make(&trees.local, "/tree").await?;
     trees.tree.archive(&trees.archive())?;
     let mut costs: [[Cost; 2]; 3] = Default::default();
-    for repetition in 0..setting.repeat {
+    let begun = Instant::now();
+    for repetition in 0..arguments.at_most.max(setting.repeat) {
+        if arguments.is_enough(repetition, begun, costs.iter()) {
+            break;
+        }
+        server.command(&["gc"])?;
         // Neither is always the first.
         for kind in [repetition % 2, 1 - repetition % 2] {
             let options = Options { cache_bytes: 0, atomic: kind == 1, ..Options::default() };

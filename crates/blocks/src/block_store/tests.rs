@@ -16,6 +16,7 @@ use crate::{CurrentVersions, LoadError, Placement, SealId, StoreError};
 mod choosing;
 mod degraded;
 mod hedging;
+mod late;
 mod packs;
 mod random;
 mod relocating;
@@ -69,7 +70,7 @@ struct World {
 
 impl World {
     fn new(scheme: &str) -> World {
-        World::with(scheme, Limits::default())
+        World::with(scheme, Limits { late_puts: Duration::ZERO, ..Limits::default() })
     }
 
     fn with(scheme: &str, limits: Limits) -> World {

@@ -105,8 +105,8 @@ impl BlockStore {
         Some(states)
     }
 
-    /// Deletes all fragments of one sealing of a block version. Returns those that could not be deleted; try again
-    /// later.
+    /// Deletes all fragments of one sealing of a block version. Returns those that could not be deleted, or may be put
+    /// late ([`Limits::late_puts`](crate::Limits::late_puts)); try again later.
     pub async fn delete(
         &self,
         key: &FileKey,
@@ -118,7 +118,11 @@ impl BlockStore {
         let deletions = placement.fragments().map(|fragment| async move {
             let what = match self.cloud_of(target, fragment) {
                 Some(cloud) => {
-                    FragmentFault::Unreachable(cloud.delete(&target.name_of(fragment)).await.err()?)
+                    let name = target.name_of(fragment);
+                    match cloud.since_given_up(&name) < self.limits.late_puts {
+                        true => FragmentFault::PutLate,
+                        false => FragmentFault::Unreachable(cloud.delete(&name).await.err()?),
+                    }
                 }
                 None => FragmentFault::NoSuchCloud,
             };

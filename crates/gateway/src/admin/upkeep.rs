@@ -209,16 +209,18 @@ pub(super) async fn collect(State(node): State<Arc<Node>>) -> Answer {
     }
     // Fragments that the newest backup refers to are not deleted before there is a newer one.
     node.back_up().await;
-    let (mut versions, mut postponed, mut held) = (0, 0, 0);
+    let (mut versions, mut postponed, mut awaited, mut held) = (0, 0, 0, 0);
     for served in node.served() {
         let report = served.upkeep.garbage.once().await.map_err(Refusal::failed)?;
         versions += report.versions;
         postponed += report.postponed;
+        awaited += report.awaited;
         held += report.held;
     }
     Ok(Json(json!({
         "versions": versions,
         "postponed": postponed,
+        "awaited": awaited,
         "held_for_backup": held,
         "packs_cleaned": cleaned,
         "blocks_moved": moved,

@@ -205,6 +205,7 @@ impl Life {
     /// All troubles end; what must be there in the end is there, and nothing else.
     fn rest(mut self) -> Result<Report, String> {
         // Wherever the clock was: all that waits for a time is due.
+        self.site.clouds.iter().for_each(|cloud| cloud.hurry());
         self.site.world.time().jump(FAR);
         let progress = Progress::default();
         self.report.machines += 1;
@@ -332,7 +333,11 @@ impl<'a> Stage<'a> {
                 self.progress.is_disturbed.set(true);
                 self.site.clouds[usize::from(EVIL)].rot();
             }
-            Trouble::Jump(millis) => self.world.time().jump(millis),
+            Trouble::Jump(millis) => {
+                // Garbage is deleted by the clock on the wall: nothing may be late by that.
+                self.site.clouds.iter().for_each(|cloud| cloud.hurry());
+                self.world.time().jump(millis);
+            }
             Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
             Trouble::DropMemory => self.machine.cache.drop_memory(),
             Trouble::Flush => drop(tokio::spawn(async move { upkeep.flush(Duration::from_secs(20)).await })),

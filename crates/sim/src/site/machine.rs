@@ -95,7 +95,8 @@ impl Machine {
             (CloudId(id), Connection::assemble(&env, &id.to_string(), cloud, &site.connection))
         });
         let incidents = Arc::new(Incidents::default());
-        let limits = Limits { bytes_in_flight: 8 << 20, ..Limits::default() };
+        let gc_delay = Duration::from_secs(site.setup.gc_delay);
+        let limits = Limits { bytes_in_flight: 8 << 20, late_puts: gc_delay, ..Limits::default() };
         let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), limits));
         let node_key = NodeKey::from_bytes([1; 32]);
         let journal_config = journal_config();
@@ -127,7 +128,7 @@ impl Machine {
             store: Arc::new(store.clone()),
             cache: cache.clone(),
             blocks: blocks.clone(),
-            gc_delay: Duration::from_secs(site.setup.gc_delay),
+            gc_delay,
             capacity: 1 << 50,
         };
         let volumes = Arc::new(Volumes::open(options).await.expect("the volumes open"));

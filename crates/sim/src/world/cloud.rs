@@ -32,7 +32,7 @@ pub enum Weather {
     Throttling,
     /// Does it, and says at times that it did not.
     DoneButFailing,
-    /// Never answers.
+    /// Never answers, and may do it much later.
     Hanging,
     /// Takes seconds.
     Slow,
@@ -65,6 +65,8 @@ pub struct Store {
     name: Arc<str>,
     world: World,
     inspector: Arc<Mutex<Inspector>>,
+    /// How long after it was given up a request may arrive.
+    longest_late: Duration,
     state: Mutex<State>,
 }
 
@@ -87,17 +89,28 @@ struct State {
     /// For [`Lie::Forked`].
     forked: Option<BTreeMap<ObjectName, Bytes>>,
     weather: Weather,
+    /// Puts that nobody waits for any more, by when they arrive; the numbers keep them apart.
+    late: BTreeMap<(Duration, u64), (ObjectName, Bytes, PutMode)>,
+    given_up: u64,
     dice: Dice,
 }
 
 impl Store {
-    pub fn new(seed: u64, number: u16, world: &World, inspector: &Arc<Mutex<Inspector>>) -> Arc<Store> {
+    pub fn new(
+        seed: u64,
+        number: u16,
+        world: &World,
+        inspector: &Arc<Mutex<Inspector>>,
+        longest_late: Duration,
+    ) -> Arc<Store> {
         let state = State {
             objects: BTreeMap::new(),
             remembered: VecDeque::new(),
             told: Told::default(),
             forked: None,
             weather: Weather::Fair,
+            late: BTreeMap::new(),
+            given_up: 0,
             dice: Dice::new(seed, &format!("cloud {number}")),
         };
         Arc::new(Store {
@@ -105,6 +118,7 @@ impl Store {
             name: number.to_string().into(),
             world: world.clone(),
             inspector: inspector.clone(),
+            longest_late,
             state: Mutex::new(state),
         })
     }
@@ -161,7 +175,36 @@ impl Store {
 
     /// The names of what it has.
     pub fn names(&self) -> Vec<String> {
+        self.arrive_until(self.world.time().now());
         self.state.lock().objects.keys().map(ObjectName::to_string).collect()
+    }
+
+    /// All that was given up and is still on its way arrives.
+    pub fn hurry(&self) {
+        self.arrive_until(Duration::MAX);
+    }
+
+    fn arrive_until(&self, now: Duration) {
+        let mut state = self.state.lock();
+        while let Some(first) = state.late.first_entry().filter(|first| first.key().0 <= now) {
+            let (name, bytes, mode) = first.remove();
+            self.world.trace().note(format_args!("cloud {}: {name} comes late", self.number), &bytes);
+            let _nobody_hears_of_it = self.take(&mut state, &name, bytes, mode);
+        }
+    }
+
+    /// What a put does; whether it was allowed to.
+    fn take(&self, state: &mut State, name: &ObjectName, bytes: Bytes, mode: PutMode) -> bool {
+        self.inspector.lock().inspect(&self.world, &bytes);
+        self.world.trace().note(format_args!("cloud {}: has {name}", self.number), &bytes);
+        if mode == PutMode::Create && state.objects.contains_key(name) {
+            return false;
+        }
+        if state.weather != Weather::Losing || state.dice.percent(50) {
+            let old = state.objects.insert(name.clone(), bytes);
+            state.remember(old);
+        }
+        true
     }
 
     /// As one machine reaches it.
@@ -221,6 +264,27 @@ impl State {
     }
 }
 
+/// A put that has been sent and not been answered.
+struct Travelling<'a> {
+    store: &'a Store,
+    content: Option<(&'a ObjectName, Bytes, PutMode)>,
+}
+
+impl Drop for Travelling<'_> {
+    /// Nobody waits for it any more; it may arrive all the same.
+    fn drop(&mut self) {
+        let Some((name, bytes, mode)) = self.content.take() else { return };
+        let now = self.store.world.time().now();
+        let mut state = self.store.state.lock();
+        if state.dice.percent(50) {
+            let micros = state.dice.below(self.store.longest_late.as_micros() as u64);
+            let at = (now + Duration::from_micros(micros), state.given_up);
+            state.given_up += 1;
+            state.late.insert(at, (name.clone(), bytes, mode));
+        }
+    }
+}
+
 /// A cloud, as one machine reaches it: when that is dead, nobody hears what is left of it.
 pub struct SimCloud {
     store: Arc<Store>,
@@ -254,6 +318,7 @@ impl SimCloud {
         store.world.trace().note(format_args!("cloud {}: {operation} {name}", store.number), &[]);
         environment::failpoint::pass(REQUEST_LEAVES);
         self.travel().await;
+        store.arrive_until(store.world.time().now());
         let (weather, is_unlucky) = {
             let mut state = store.state.lock();
             (state.weather, state.dice.percent(50))
@@ -283,19 +348,13 @@ impl SimCloud {
 #[async_trait]
 impl Cloud for SimCloud {
     async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
-        self.arrive(Operation::Put, name.as_str()).await?;
         let (store, bytes) = (&*self.store, Bytes::from(parts.concat()));
-        store.inspector.lock().inspect(&store.world, &bytes);
-        store.world.trace().note(format_args!("cloud {}: has {name}", store.number), &bytes);
-        {
-            let mut state = store.state.lock();
-            if mode == PutMode::Create && state.objects.contains_key(name) {
-                return Err(self.error(ErrorKind::AlreadyExists, Operation::Put, name.as_str()));
-            }
-            if state.weather != Weather::Losing || state.dice.percent(50) {
-                let old = state.objects.insert(name.clone(), bytes);
-                state.remember(old);
-            }
+        let mut travelling = Travelling { store, content: Some((name, bytes.clone(), mode)) };
+        let arrived = self.arrive(Operation::Put, name.as_str()).await;
+        travelling.content = None;
+        arrived?;
+        if !store.take(&mut store.state.lock(), name, bytes, mode) {
+            return Err(self.error(ErrorKind::AlreadyExists, Operation::Put, name.as_str()));
         }
         self.depart(Operation::Put, name.as_str()).await
     }

@@ -48,7 +48,8 @@ impl World {
         let connections = ids.iter().zip(&clouds).map(|(id, cloud)| {
             (*id, Connection::assemble(&env, &id.to_string(), cloud.clone(), &Options::default()))
         });
-        let blocks = Arc::new(BlockStore::new(&env, connections, Arc::new(NoSink), Limits::default()));
+        let limits = Limits { late_puts: Duration::ZERO, ..Limits::default() };
+        let blocks = Arc::new(BlockStore::new(&env, connections, Arc::new(NoSink), limits));
         let placement = Arc::new(Placement::new("rs:2+1".parse().unwrap(), ids, SHIFT).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let (rows, records) = (Arc::new(Mutex::new(Rows::default())), Arc::new(Records::default()));

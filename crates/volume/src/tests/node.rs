@@ -125,7 +125,8 @@ impl Node {
             (CloudId(i as u16), Connection::assemble(&env, &i.to_string(), cloud.clone(), &options))
         });
         let incidents = Arc::new(Incidents::default());
-        let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), Limits::default()));
+        let limits = Limits { late_puts: Duration::ZERO, ..Limits::default() };
+        let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), limits));
         let node_key = NodeKey::from_bytes([1; 32]);
         let mut config = CacheConfig::new(site.folder.path().join("cache"));
         config.memory = 16 << 20;
