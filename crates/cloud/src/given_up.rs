@@ -106,7 +106,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn name(number: usize) -> ObjectName {
-        ObjectName::new(&number.to_string()).unwrap()
+        ObjectName::new(&format!("object{number}")).unwrap()
     }
 
     #[tokio::test(start_paused = true)]

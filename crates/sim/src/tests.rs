@@ -22,11 +22,15 @@ fn number(name: &str, usual: u64) -> u64 {
 
 fn lives_of(seed: u64) -> Report {
     let plan = Plan::of(seed, number("SIM_OPERATIONS", OPERATIONS));
-    let failure = match live(&plan, None, false) {
+    let file = std::env::var_os("SIM_TRACE");
+    let failure = match live(&plan, None, file.is_some()) {
         Ok(report) => return report,
         Err(failure) => failure,
     };
     eprintln!("SIM_SEED={seed} fails: {}\n{}", failure.what, failure.last);
+    if let Some(file) = file {
+        std::fs::write(file, failure.trace.join("\n")).unwrap();
+    }
     let (small, failure) = shrink(&plan, failure, None, number("SIM_SHRINKS", SHRINKS) as usize);
     panic!(
         "SIM_SEED={seed} fails with {} operations: {}\n{small}\n{}",

@@ -52,6 +52,8 @@ pub struct Report {
 pub struct Failure {
     pub what: String,
     pub last: String,
+    /// Everything, if that was asked for.
+    pub trace: Vec<String>,
 }
 
 /// Lives through a plan, in a thread of its own; with this promise broken.
@@ -66,7 +68,7 @@ pub fn live(plan: &Plan, broken: Option<Mutant>, is_whole: bool) -> Result<Repor
         }
         life.rest()
     });
-    let fail = |what| Failure { what, last: trace.last() };
+    let fail = |what| Failure { what, last: trace.last(), trace: trace.whole() };
     match ended {
         Ok(Ok(report)) => Ok(report),
         Ok(Err(what)) => Err(fail(what)),
@@ -287,7 +289,7 @@ impl<'a> Stage<'a> {
         for client in clients {
             client.resume(self).await;
         }
-        match self.tickets.resume(&*self.fs, self.scene.shared).await {
+        match self.patiently(async || self.tickets.resume(&*self.fs, self.scene.shared).await).await {
             _ if self.world.is_dead() => {}
             Ok(Ok(())) => {}
             Ok(Err(what)) => self.world.violate(format!("after a restart, {what}")),
@@ -378,8 +380,13 @@ impl<'a> Stage<'a> {
 
     /// The files of a client, as soon as they can be had.
     pub async fn read_tree_patiently(&self, folder: Folder) -> FsResult<Tree> {
+        self.patiently(async || read_tree(&*self.fs, folder).await).await
+    }
+
+    /// What can be read as soon as clouds can be had: again and again, at last with all of them well.
+    async fn patiently<T>(&self, read: impl AsyncFn() -> FsResult<T>) -> FsResult<T> {
         for _ in 0..PATIENCE {
-            match read_tree(&*self.fs, folder).await {
+            match read().await {
                 Err(FsError::Unavailable(_) | FsError::Conflict | FsError::Io(_)) => {}
                 other => return other,
             }
@@ -387,6 +394,6 @@ impl<'a> Stage<'a> {
         }
         heal(self.site, self.progress);
         self.progress.is_disturbed.set(true);
-        read_tree(&*self.fs, folder).await
+        read().await
     }
 }

@@ -61,6 +61,7 @@ pub enum Lie {
 
 /// What a cloud has.
 pub struct Store {
+    seed: u64,
     number: u16,
     name: Arc<str>,
     world: World,
@@ -89,9 +90,8 @@ struct State {
     /// For [`Lie::Forked`].
     forked: Option<BTreeMap<ObjectName, Bytes>>,
     weather: Weather,
-    /// Puts that nobody waits for any more, by when they arrive; the numbers keep them apart.
-    late: BTreeMap<(Duration, u64), (ObjectName, Bytes, PutMode)>,
-    given_up: u64,
+    /// Puts that nobody waits for any more, by when they arrive.
+    late: BTreeMap<(Duration, ObjectName), (Bytes, PutMode)>,
     dice: Dice,
 }
 
@@ -110,10 +110,10 @@ impl Store {
             forked: None,
             weather: Weather::Fair,
             late: BTreeMap::new(),
-            given_up: 0,
             dice: Dice::new(seed, &format!("cloud {number}")),
         };
         Arc::new(Store {
+            seed,
             number,
             name: number.to_string().into(),
             world: world.clone(),
@@ -187,7 +187,7 @@ impl Store {
     fn arrive_until(&self, now: Duration) {
         let mut state = self.state.lock();
         while let Some(first) = state.late.first_entry().filter(|first| first.key().0 <= now) {
-            let (name, bytes, mode) = first.remove();
+            let ((_, name), (bytes, mode)) = first.remove_entry();
             self.world.trace().note(format_args!("cloud {}: {name} comes late", self.number), &bytes);
             let _nobody_hears_of_it = self.take(&mut state, &name, bytes, mode);
         }
@@ -274,13 +274,12 @@ impl Drop for Travelling<'_> {
     /// Nobody waits for it any more; it may arrive all the same.
     fn drop(&mut self) {
         let Some((name, bytes, mode)) = self.content.take() else { return };
-        let now = self.store.world.time().now();
-        let mut state = self.store.state.lock();
-        if state.dice.percent(50) {
-            let micros = state.dice.below(self.store.longest_late.as_micros() as u64);
-            let at = (now + Duration::from_micros(micros), state.given_up);
-            state.given_up += 1;
-            state.late.insert(at, (name.clone(), bytes, mode));
+        // Many are given up at once when a machine dies, in no order: what becomes of each depends on its name.
+        let mut dice = Dice::new(self.store.seed, name.as_str());
+        if dice.percent(50) {
+            let late = Duration::from_micros(dice.below(self.store.longest_late.as_micros() as u64));
+            let at = self.store.world.time().now() + late;
+            self.store.state.lock().late.insert((at, name.clone()), (bytes, mode));
         }
     }
 }
@@ -349,7 +348,9 @@ impl SimCloud {
 impl Cloud for SimCloud {
     async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
         let (store, bytes) = (&*self.store, Bytes::from(parts.concat()));
-        let mut travelling = Travelling { store, content: Some((name, bytes.clone(), mode)) };
+        // What a dead machine seems to send has never left it.
+        let content = store.world.hears(self.machine).then(|| (name, bytes.clone(), mode));
+        let mut travelling = Travelling { store, content };
         let arrived = self.arrive(Operation::Put, name.as_str()).await;
         travelling.content = None;
         arrived?;
