@@ -28,6 +28,7 @@
 //! SIM_SEED=17 cargo test -p sim whatever            that life alone; a failure is made small, and printed
 //! SEEDS=1000 tests/soak sim                         a thousand lives
 //! SIM_OPERATIONS, SIM_SHRINKS                       operations of a life, lives spent on making a failure small
+//! SIM_TRACE=FILE                                    everything that happened in a life that failed
 //! ```
 //!
 //! That the simulator would notice is tested, too: each of the mutants in `environment::mutant` breaks one promise, and is found.
