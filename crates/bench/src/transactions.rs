@@ -26,6 +26,9 @@ pub struct Transactions {
     /// Numbers of clients
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     clients: Vec<usize>,
+    /// Sizes of files, in KiB
+    #[arg(long, value_delimiter = ',', default_value = "1,16,128,1024,16384")]
+    sizes: Vec<usize>,
     /// Repetitions of each cell at most: it has more than --repeat while its interval has 1.05 in it
     #[arg(long, default_value_t = 300)]
     at_most: usize,
@@ -68,7 +71,7 @@ pub async fn run(arguments: Transactions) -> Result<()> {
         let options = || Options { cache_bytes: 0, ..Options::default() };
         let connected = try_join_all((0..*clients).map(|_| Client::connect(server.address(), options())));
         let connected = connected.await?;
-        for (size, files) in FILES {
+        for (size, files) in FILES.into_iter().filter(|(size, _)| arguments.sizes.contains(&(size >> 10))) {
             let files = (files / setting.shrink).max(2);
             for row in cells(&mut server, &connected, size, files, &arguments).await? {
                 eprint!("{row}");
