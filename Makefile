@@ -8,6 +8,16 @@
 CARGO = PATH="$$HOME/.cargo/bin:$$PATH" cargo
 DATA ?= kurma-data
 
+# Always with the whole workspace, or else everything that it shares is built again with other features.
+TEST = $(CARGO) test --locked --workspace
+SYSTEM = $(call tests_of,crates/cli)
+CRATES = $(call tests_of,$(filter-out crates/cli,$(wildcard crates/*)))
+tests_of = $(patsubst %,--test %,$(sort $(call files_of,$(1)) $(call folders_of,$(1))))
+files_of = $(basename $(notdir $(wildcard $(addsuffix /tests/*.rs,$(1)))))
+folders_of = $(notdir $(patsubst %/main.rs,%,$(wildcard $(addsuffix /tests/*/main.rs,$(1)))))
+# What is tested, as the tests have it, at target/debug/kurma.
+KURMA = $(TEST) --no-run $(firstword $(SYSTEM)) $(word 2,$(SYSTEM))
+
 run:
 	@scripts/setup build
 	$(CARGO) build --locked --release --bin kurma
@@ -21,30 +31,31 @@ test:
 # Everything inside the crates.
 unit:
 	@scripts/setup build test
-	$(CARGO) test --locked --workspace --exclude cli
+	$(TEST) --lib --bins --examples $(CRATES)
+	$(TEST) --doc
 
 # The real binary: crashes, lying clouds, bad input.
 system:
 	@scripts/setup build test
-	$(CARGO) test --locked -p cli
+	$(TEST) $(SYSTEM)
 
 # NFS clients of other makers, in user space, and the vectorized client with a server of another make.
 foreign:
 	@scripts/setup build foreign
-	$(CARGO) test --locked -p vector-client --test wire -- --ignored
-	$(CARGO) build --locked --bin kurma
+	$(TEST) --test wire -- --ignored
+	$(KURMA)
 	PATH="$$HOME/.cargo/bin:$$PATH" tests/foreign/all
 
 # The Python package: its wheel, and its tests against the gateway.
 python:
 	@scripts/setup build python
-	$(CARGO) build --locked --bin kurma
+	$(KURMA)
 	PATH="$$HOME/.cargo/bin:$$PATH" python/test
 
 # The real Linux client in an emulated machine.
 guest:
 	@scripts/setup build test guest
-	$(CARGO) build --locked --bin kurma
+	$(KURMA)
 	PATH="$$HOME/.cargo/bin:$$PATH" tests/guest/all
 
 lint:
