@@ -167,8 +167,8 @@ impl Workload {
             ),
             Workload::Recall { delegated: true } => (
                 stated(
-                    "The same files while each client of the row holds a read delegation of each: it is recalled from all, the OPEN is put off \
-                     (NFS4ERR_DELAY) and sent again after 1 ms, 2 ms, 4 ms.",
+                    "The same files while each client of the row holds a read delegation of each, which is recalled from all. An OPEN that the \
+                     server puts off (NFS4ERR_DELAY) is sent again after 1 ms, 2 ms, 4 ms.",
                 ),
                 "kurma.md §2.6",
             ),

@@ -31,7 +31,8 @@ pub fn render(results: &Results) -> Result<String> {
                 (view.head())
                 (view.summary())
                 (view.durability())
-                nav { h3 { "Workloads" } @for name in view.workloads() { a href={ "#" (anchor(name)) } { (name) } } }
+                h2 { "Workloads" }
+                nav { @for name in view.workloads() { a href={ "#" (anchor(name)) } { (name) } } }
                 @for section in sections { (section) }
                 (view.method())
             }
@@ -144,7 +145,11 @@ impl<'a> View<'a> {
                     tbody {
                         @for (at, row) in rows.iter().enumerate() {
                             tr.first[at == 0 || rows[at - 1].workload != row.workload] {
-                                td.name { a href={ "#" (anchor(&row.workload)) } style="color: inherit" { (row.workload) } }
+                                td.name {
+                                    @if at == 0 || rows[at - 1].workload != row.workload {
+                                        a href={ "#" (anchor(&row.workload)) } { (row.workload) }
+                                    }
+                                }
                                 td { (row.clients) }
                                 @if !self.is_open_loop() {
                                     td { (figure::estimate(row.of(|sample| sample.rate))) " " span.faint { (row.unit) } }
@@ -187,7 +192,7 @@ impl<'a> View<'a> {
                             tr {
                                 td.name { (self.server(&server.name)) }
                                 td.text { (server.promise) }
-                                td.text {
+                                td.name {
                                     @match &server.lost {
                                         None => span.better { "all " (server.checked_files) " files are there" },
                                         Some(lost) => span.worse { (lost) },

@@ -19,6 +19,8 @@ const SIZE: (u32, u32) = (560, 300);
 const LABELS: (&str, u32) = ("sans-serif", 13);
 /// Parts of a plot's width between points of different servers with as many clients.
 const ASIDE: f64 = 0.06;
+/// Intervals end at so many times the largest rate.
+const CUT: f64 = 2.0;
 /// The last quantile that is drawn, in nines: 99.99 %.
 const NINES: f64 = 4.0;
 
@@ -39,8 +41,10 @@ pub fn rates(servers: &[&str], rows: &[&Row]) -> Result<String> {
                 Some((series, place as f64 + aside, rate.mean, rate.half_width))
             })
             .collect();
-        let top =
-            points.iter().map(|(_, _, mean, half)| mean + half).fold(f64::MIN_POSITIVE, f64::max) * 1.08;
+        let most =
+            |of: fn(&(usize, f64, f64, f64)) -> f64| points.iter().map(of).fold(f64::MIN_POSITIVE, f64::max);
+        // An interval of few repetitions may be many times as long as everything else.
+        let top = most(|(_, _, mean, half)| mean + half).min(most(|(_, _, mean, _)| *mean) * CUT) * 1.05;
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .x_label_area_size(38)
@@ -67,7 +71,14 @@ pub fn rates(servers: &[&str], rows: &[&Row]) -> Result<String> {
             let own = || points.iter().filter(move |point| point.0 == series);
             chart.draw_series(LineSeries::new(own().map(|&(_, x, y, _)| (x, y)), color.stroke_width(2)))?;
             chart.draw_series(own().map(|&(_, x, mean, half)| {
-                ErrorBar::new_vertical(x, (mean - half).max(0.0), mean, mean + half, color.filled(), 7)
+                ErrorBar::new_vertical(
+                    x,
+                    (mean - half).max(0.0),
+                    mean,
+                    (mean + half).min(top),
+                    color.filled(),
+                    7,
+                )
             }))?;
         }
         Ok(())
@@ -77,7 +88,7 @@ pub fn rates(servers: &[&str], rows: &[&Row]) -> Result<String> {
 /// The time within which so many operations were answered, both ways logarithmic: the slower ones have as much room as all others.
 pub fn times(servers: &[&str], rows: &[&Row]) -> Result<String> {
     drawn(|area| {
-        let mut lines = Vec::new();
+        let (mut lines, mut end) = (Vec::new(), 2.0f64);
         for row in rows {
             let (times, Some(series)) = (row.latencies().all, at(servers, &row.server)) else { continue };
             if times.count() == 0 {
@@ -85,6 +96,7 @@ pub fn times(servers: &[&str], rows: &[&Row]) -> Result<String> {
             }
             // No further than there are operations.
             let last = (times.count() as f64).log10().min(NINES);
+            end = end.max(last.ceil());
             let steps = (0..=(last * 20.0) as u32).map(|step| f64::from(step) / 20.0);
             let point = |nines: f64| {
                 let time = times.quantile(1.0 - 10f64.powf(-nines));
@@ -104,7 +116,7 @@ pub fn times(servers: &[&str], rows: &[&Row]) -> Result<String> {
             .margin_right(30)
             .x_label_area_size(38)
             .y_label_area_size(66)
-            .build_cartesian_2d(0.0..NINES, (low..high).log_scale())?;
+            .build_cartesian_2d(0.0..end, (low..high).log_scale())?;
         let label = |x: &f64| match x {
             x if (x - x.round()).abs() > 0.01 => String::new(),
             x if *x < 0.5 => "0 %".into(),
@@ -116,7 +128,7 @@ pub fn times(servers: &[&str], rows: &[&Row]) -> Result<String> {
             .bold_line_style(BLACK.mix(0.15))
             .axis_style(BLACK.mix(0.5))
             .label_style(LABELS)
-            .x_labels(5)
+            .x_labels(end as usize + 1)
             .x_label_formatter(&label)
             .y_labels(6)
             .y_label_formatter(&|y| format!("{} ms", super::page::figure::tick(*y)))

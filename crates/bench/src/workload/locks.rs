@@ -5,7 +5,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use nfs4::bits::share_access;
 use nfs4::{FileHandle, FreeStateIdArgs, LockRes, LockType, NfsArgOp, NfsResOp, OpenDelegation, OpenHow};
 use nfs4_client::OpenFile;
-use nfs4_client::operations::{first_lock, owner, put_handle, unchecked, unlock};
+use nfs4_client::operations::{first_lock, owner, put_handle, remove, unchecked, unlock};
 
 use super::client::{Client, ensure_folder};
 
@@ -25,14 +25,17 @@ impl Client {
         ensure_folder(&self.kernel, &format!("{}/shared", self.base)).await
     }
 
-    /// Makes the files.
+    /// Makes the files. They are new ones each time: a server does not delegate what was opened for writing a moment ago.
     pub(super) async fn make_shared(&self, shrink: u64) -> Result<()> {
         let (folder, content) = (self.shared().await?, self.content(SIZE as usize));
         let access = share_access::BOTH | share_access::WANT_NO_DELEG;
         let make = |n: u64| {
             let (folder, content) = (&folder, &content);
             async move {
-                let file = self.open_in(folder, &format!("l{n}"), access, unchecked(0o644)).await?;
+                let name = format!("l{n}");
+                // If it is not there, that is an error which does not matter.
+                let _ = self.call(&[put_handle(folder), remove(name.as_str())]).await;
+                let file = self.open_in(folder, &name, access, unchecked(0o644)).await?;
                 self.write_stable(&file, 0, content).await?;
                 self.close(&file).await
             }

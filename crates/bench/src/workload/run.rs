@@ -60,9 +60,8 @@ pub async fn prepare(
     let (share, (working, others)) = (share(workload, clients, amount), split(workload, clients));
     match workload {
         Workload::List if first => working[0].make_tree(shrink).await?,
-        Workload::LockedRead { .. } | Workload::Recall { .. } if first => {
-            working[0].make_shared(shrink).await?;
-        }
+        Workload::LockedRead { .. } if first => working[0].make_shared(shrink).await?,
+        Workload::Recall { .. } => working[0].make_shared(shrink).await?,
         _ => {}
     }
     each(others, move |client| async move {

@@ -73,7 +73,16 @@ pub fn ratio(found: Option<Ratio>) -> Markup {
     };
     html! {
         span class=(class) { (mark) (number(mean)) }
-        @if let Some((low, high)) = interval { span.interval { " (" (number(low)) "–" (number(high)) ")" } }
+        @if let Some((low, high)) = interval { span.interval { " (" (bound(low)) "–" (bound(high)) ")" } }
+    }
+}
+
+/// An end of an interval of ratios; far away it does not matter how far.
+fn bound(value: f64) -> String {
+    match value {
+        value if value < 0.01 => "<0.01".into(),
+        value if value > 100.0 => ">100".into(),
+        value => number(value),
     }
 }
 

@@ -123,7 +123,7 @@ fn plots(view: &View<'_>, rows: &[&Row]) -> Result<Markup> {
         div.plots {
             figure {
                 (PreEscaped(plot::rates(&view.servers, &measured)?))
-                figcaption { (rows[0].unit) " a second, with 95 % intervals" }
+                figcaption { (rows[0].unit) " a second, with 95 % intervals up to twice the highest rate" }
             }
             figure {
                 (PreEscaped(plot::times(&view.servers, &last)?))
