@@ -64,6 +64,7 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) deny --offline check licenses bans sources 2>/dev/null || $(CARGO) deny check licenses bans sources
 
+# Load on this gateway and on NFS-Ganesha, and a page about it: docs/benchmarks.md.
 bench:
 	@scripts/setup build bench
 	$(CARGO) build --locked --release --workspace --bins

@@ -1,17 +1,73 @@
 //! The comparison: servers take turns within each repetition of each workload.
 
-use std::path::Path;
+mod instructions;
+mod page;
+mod plot;
+mod results;
 
-use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
 
-use crate::Compare;
+use anyhow::{Context, Result, ensure};
+
+use crate::arrivals::Pace;
+use crate::machine::machine;
 use crate::peer::{self, Ganesha, Kurma, Names, Peer};
-use crate::report::{self, Row};
-use crate::sample::Run;
+use crate::setting::Setting;
 use crate::workload::{self, Workload};
+use instructions::Instructions;
+use results::{FORMAT, Parameters, Results, Row, Sample, Server};
 
 /// Files written before the server is killed, to see whether it keeps its word.
 const CHECKED_FILES: u64 = 200;
+
+/// What to compare.
+#[derive(clap::Args)]
+pub struct Compare {
+    #[command(flatten)]
+    setting: Setting,
+    /// Only workloads whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Numbers of clients
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
+    clients: Vec<usize>,
+    /// Servers to leave out
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<String>,
+    /// Open loop: so many operations a second over all clients, whether or not the server keeps up; latency counts from when each was
+    /// meant to begin. Without it each client sends the next operation when the one before is answered
+    #[arg(long, value_parser = rate)]
+    rate: Option<f64>,
+    /// Of the arrivals of the open loop
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if f64::is_finite(rate) && rate > 0.0 => Ok(rate),
+        _ => Err("a number above 0".into()),
+    }
+}
+
+/// What to make a page of.
+#[derive(clap::Args)]
+pub struct Page {
+    /// The results, as `compare` writes them
+    results: PathBuf,
+}
+
+impl Page {
+    /// Writes the page beside the results.
+    pub fn run(&self) -> Result<()> {
+        let text = std::fs::read_to_string(&self.results)
+            .with_context(|| format!("reading {}", self.results.display()))?;
+        let results: Results = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no report.json of this version", self.results.display()))?;
+        ensure!(results.format == FORMAT, "results of format {}, not {FORMAT}", results.format);
+        write_page(&results, &self.results.with_extension("html"))
+    }
+}
 
 pub async fn run(arguments: Compare) -> Result<()> {
     let setting = &arguments.setting;
@@ -22,68 +78,135 @@ pub async fn run(arguments: Compare) -> Result<()> {
         Box::new(Ganesha::new(Names::Synchronous)?),
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
+    let data = |at: usize| folder.path().join(at.to_string());
     for (at, peer) in peers.iter_mut().enumerate() {
-        let data = folder.path().join(at.to_string());
-        peer.start(&data).with_context(|| format!("starting {}", peer.name()))?;
+        peer.start(&data(at)).with_context(|| format!("starting {}", peer.name()))?;
     }
-    let mut verdicts = Vec::new();
+    let mut results = Results {
+        format: FORMAT,
+        made: results::now(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: machine(),
+        parameters: Parameters {
+            repetitions: setting.repeat,
+            shrink: setting.shrink,
+            rate: arguments.rate,
+            seed: arguments.rate.map(|_| arguments.seed),
+        },
+        servers: Vec::new(),
+        rows: Vec::new(),
+    };
     for (at, peer) in peers.iter_mut().enumerate() {
-        let data = folder.path().join(at.to_string());
-        verdicts.push((peer.name(), peer.durability(), survives_kill(peer.as_mut(), &data).await));
+        let failure = survives_kill(peer.as_mut(), &data(at)).await.err();
+        results.servers.push(Server {
+            name: peer.name().to_owned(),
+            promise: peer.durability().to_owned(),
+            checked_files: CHECKED_FILES,
+            lost: failure.map(|error| format!("{error:#}")),
+        });
     }
-    let mut rows = Vec::new();
-    for workload in workload::ALL {
+    let instructions = Instructions::available();
+    for workload in workload::all(setting.shrink as u64) {
         let name = workload.name();
         if arguments.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             continue;
         }
-        for &count in &arguments.clients {
-            let mut runs = vec![Vec::new(); peers.len()];
-            for repetition in 0..setting.repeat {
-                for (peer, runs) in peers.iter_mut().zip(&mut runs) {
-                    let run = measure(peer.as_mut(), workload, count, setting.shrink as u64)
-                        .await
-                        .with_context(|| format!("{name} with {count} clients on {}", peer.name()))?;
-                    eprintln!(
-                        "{name}, {count} clients, {} of {}: {:>10} {:.0} {}/s",
-                        repetition + 1,
-                        setting.repeat,
-                        peer.name(),
-                        run.rate,
-                        workload.unit()
-                    );
-                    runs.push(run);
-                }
+        for count in workload.clients(&arguments.clients) {
+            let scene = Scene { arguments: &arguments, workload, count, instructions };
+            scene.run(&mut peers, &mut results.rows).await;
+        }
+    }
+    let json = setting.report("report.json");
+    std::fs::write(&json, serde_json::to_string(&results)?)?;
+    write_page(&results, &setting.report("report.html"))?;
+    let failed = results.rows.iter().filter(|row| row.failed).count();
+    ensure!(failed == 0, "{failed} rows are incomplete; the page says why");
+    Ok(())
+}
+
+fn write_page(results: &Results, path: &Path) -> Result<()> {
+    std::fs::write(path, page::render(results)?)?;
+    eprintln!("report: {}", path.display());
+    Ok(())
+}
+
+/// One workload with one number of clients.
+struct Scene<'a> {
+    arguments: &'a Compare,
+    workload: Workload,
+    count: usize,
+    instructions: Instructions,
+}
+
+impl Scene<'_> {
+    /// All repetitions, the servers by turns. One that fails has no further ones.
+    async fn run(&self, peers: &mut [Box<dyn Peer>], rows: &mut Vec<Row>) {
+        let (repeat, begin) = (self.arguments.setting.repeat, rows.len());
+        for peer in peers.iter() {
+            let mut row = Row::new(self.workload, self.count, peer.name());
+            if self.workload.needs_delegations() && !peer.delegates() {
+                row.missing = Some("does not delegate files".into());
             }
-            for (peer, runs) in peers.iter().zip(runs) {
-                rows.push(Row { workload, clients: count, peer: peer.name(), runs });
+            rows.push(row);
+        }
+        for repetition in 0..repeat {
+            for (peer, row) in peers.iter_mut().zip(&mut rows[begin..]) {
+                if row.missing.is_some() {
+                    continue;
+                }
+                let which = format!(
+                    "{}, {} clients, {} of {repeat}: {:>10}",
+                    row.workload,
+                    self.count,
+                    repetition + 1,
+                    peer.name()
+                );
+                match self.measure(peer.as_mut(), repetition).await {
+                    Ok(sample) => {
+                        eprintln!("{which} {:.0} {}/s", sample.rate, row.unit);
+                        row.samples.push(sample);
+                    }
+                    Err(error) => {
+                        eprintln!("{which} {error:#}");
+                        row.missing = Some(format!("{error:#}"));
+                        row.failed = true;
+                    }
+                }
             }
         }
     }
-    report::write(&arguments, &verdicts, &rows)
-}
 
-async fn measure(peer: &mut dyn Peer, workload: Workload, count: usize, shrink: u64) -> Result<Run> {
-    let amount = workload.amount(shrink);
-    let base = format!("bench-{count}");
-    let clients = workload::connect(peer.address(), peer.export(), &base, count).await?;
-    workload::prepare(workload, &clients, amount).await?;
-    if workload.is_cold() {
-        peer.make_cold()?;
-    } else {
+    async fn measure(&self, peer: &mut dyn Peer, repetition: usize) -> Result<Sample> {
+        let setting = &self.arguments.setting;
+        let (workload, shrink) = (self.workload, setting.shrink as u64);
+        let (first, last) = (repetition == 0, repetition + 1 == setting.repeat);
+        let amount = workload.amount(shrink);
+        let pace = match self.arguments.rate {
+            None => Pace::Closed,
+            // Other arrivals in each repetition, and the same for each server.
+            Some(rate) => Pace::Open { rate, seed: self.arguments.seed.wrapping_add(repetition as u64) },
+        };
+        let base = format!("bench-{}", self.count);
+        let connections = workload.connections(self.count);
+        let clients = workload::connect(peer.address(), peer.export(), &base, connections).await?;
+        workload::prepare(workload, &clients, amount, shrink, first).await?;
+        if workload.is_cold() {
+            peer.make_cold()?;
+        } else {
+            peer.settle()?;
+        }
+        let counting = self.instructions.count(peer.pid())?;
+        let (clouds, cpu) = (peer.clouds()?, peer::cpu_micros(peer.pid())?);
+        let done = workload::run(workload, &clients, amount, shrink, pace).await?;
+        let cpu_in_run = peer::cpu_micros(peer.pid())? - cpu;
+        let instructions = counting.map(instructions::Counting::end).transpose()?.flatten();
         peer.settle()?;
+        let cpu_until_settled = peer::cpu_micros(peer.pid())? - cpu;
+        let clouds = peer.clouds()?.iter().map(|it| it.since(&clouds)).collect();
+        workload::clean(workload, &clients, last).await?;
+        peer.settle()?;
+        Ok(Sample::new(done, cpu_in_run, cpu_until_settled, instructions, clouds))
     }
-    let before = peer::cpu_micros(peer.pid())?;
-    let done = workload::run(workload, &clients, amount).await?;
-    let cpu = peer::cpu_micros(peer.pid())? - before;
-    workload::clean(workload, &clients).await?;
-    peer.settle()?;
-    let units = done.units as f64;
-    Ok(Run {
-        rate: units / done.seconds,
-        cpu_micros: cpu as f64 / units,
-        rpcs: done.compounds as f64 / units,
-    })
 }
 
 /// Writes files with stable writes, kills the server, starts it again and reads them.

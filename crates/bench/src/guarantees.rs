@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 
+use crate::arrivals::Pace;
+use crate::machine::machine;
 use crate::peer::{self, Kurma, Peer};
-use crate::report::machine;
-use crate::sample::{Median, Run, median};
+use crate::sample::{Median, median};
 use crate::setting::Setting;
 use crate::workload::{self, Workload};
 
@@ -65,6 +66,15 @@ const fn promises(what: &'static str, volume: &'static str) -> Promises {
 }
 
 const CLOUDS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// What one run of a measure cost.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Files or MiB a second.
+    rate: f64,
+    /// Processor time of the gateway, in microseconds for each file or MiB.
+    cpu_micros: f64,
+}
 
 /// What is done with each volume.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,7 +148,8 @@ fn configuration(folder: &std::path::Path) -> Result<String> {
 
 async fn once(server: &mut Kurma, at: usize, measure: Measure, arguments: &Guarantees) -> Result<Run> {
     let (workload, volume) = (measure.workload(), format!("v{at}"));
-    let amount = workload.amount(arguments.setting.shrink as u64);
+    let shrink = arguments.setting.shrink as u64;
+    let amount = workload.amount(shrink);
     let clients = workload::connect(server.address(), &[&volume], "bench", arguments.clients).await?;
     if measure == Measure::Cold {
         server.make_cold()?; // what the stream has left
@@ -149,7 +160,7 @@ async fn once(server: &mut Kurma, at: usize, measure: Measure, arguments: &Guara
     let is_over = AtomicBool::new(!ALL[at].is_scrubbed);
     let work = async {
         let (before, start) = (peer::cpu_micros(server.pid())?, Instant::now());
-        let done = workload::run(workload, &clients, amount).await?;
+        let done = workload::run(workload, &clients, amount, shrink, Pace::Closed).await?;
         let mut seconds = done.seconds;
         if measure == Measure::Stored {
             server.command(&["flush", "--timeout", "5m"])?;
@@ -157,7 +168,7 @@ async fn once(server: &mut Kurma, at: usize, measure: Measure, arguments: &Guara
         }
         let cpu = peer::cpu_micros(server.pid())? - before;
         let units = done.units as f64;
-        Ok(Run { rate: units / seconds, cpu_micros: cpu as f64 / units, rpcs: done.compounds as f64 / units })
+        Ok(Run { rate: units / seconds, cpu_micros: cpu as f64 / units })
     };
     let run = std::thread::scope(|scope| {
         let scrub = scope.spawn(|| {
@@ -171,7 +182,7 @@ async fn once(server: &mut Kurma, at: usize, measure: Measure, arguments: &Guara
         scrub.join().map_err(|_| anyhow!("the scrub panicked"))??;
         run
     });
-    workload::clean(workload, &clients).await?;
+    workload::clean(workload, &clients, false).await?;
     server.command(&["gc"])?;
     run
 }

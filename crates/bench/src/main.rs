@@ -1,16 +1,19 @@
 //! Load over NFSv4.1 against Kurma and its peers.
 //!
 //! `kurma-bench compare` runs the same load generator against each server in turn, several times over, and writes
-//! a report in Markdown with SVG plots. Servers take turns within each repetition, so that whatever else the machine
-//! does hits all of them alike. See `docs/benchmarks.md` for how to read the report.
+//! the results as JSON and as one page of HTML. Servers take turns within each repetition, so that whatever else the machine
+//! does hits all of them alike. See `docs/benchmarks.md` for how to read them.
 
+mod arrivals;
 mod clouds;
 mod coding;
 mod compare;
 mod guarantees;
+mod kernel;
+mod latency;
+mod machine;
 mod peer;
-mod plot;
-mod report;
+mod personality;
 mod sample;
 mod setting;
 mod transactions;
@@ -19,14 +22,15 @@ mod vectors;
 mod workload;
 
 use clap::Parser;
-use setting::Setting;
 
 /// Benchmarks of Kurma against its peers.
 #[derive(Parser)]
 #[command(name = "kurma-bench", version)]
 enum Command {
     /// Run every workload against every server in turn and write a report
-    Compare(Compare),
+    Compare(compare::Compare),
+    /// Make the page of results that `compare` has written, once more
+    Page(compare::Page),
     /// Run vectors of files against one file at a time, over lines with a delay
     Vectors(vectors::Vectors),
     /// Run the same vectors plain and as transactions
@@ -39,26 +43,11 @@ enum Command {
     Coding(coding::Coding),
 }
 
-/// What to compare.
-#[derive(clap::Args)]
-pub struct Compare {
-    #[command(flatten)]
-    setting: Setting,
-    /// Only workloads whose name contains this
-    #[arg(long)]
-    only: Option<String>,
-    /// Numbers of clients
-    #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
-    clients: Vec<usize>,
-    /// Servers to leave out
-    #[arg(long, value_delimiter = ',')]
-    without: Vec<String>,
-}
-
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match Command::parse() {
         Command::Compare(compare) => runtime.block_on(compare::run(compare)),
+        Command::Page(page) => page.run(),
         Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
         Command::Transactions(transactions) => runtime.block_on(transactions::run(transactions)),
         Command::Guarantees(guarantees) => runtime.block_on(guarantees::run(guarantees)),

@@ -9,6 +9,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 pub use ganesha::{Ganesha, Names};
 pub use kurma::Kurma;
@@ -39,11 +40,62 @@ pub trait Peer {
     /// Process id.
     fn pid(&self) -> u32;
 
+    /// What its clouds have been asked for so far, if it has any.
+    fn clouds(&self) -> Result<Vec<CloudUse>> {
+        Ok(Vec::new())
+    }
+
     /// Moves everything out of the caches that can be had again from behind, so that the next read is cold.
     fn make_cold(&mut self) -> Result<()>;
 
     /// Waits for work behind the scenes to end, so that it does not count against the next workload.
     fn settle(&mut self) -> Result<()>;
+}
+
+/// What was asked of one cloud, of the kinds that providers charge for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CloudUse {
+    pub cloud: String,
+    pub put: u64,
+    pub get: u64,
+    pub list: u64,
+    pub delete: u64,
+    pub uploaded_bytes: u64,
+    pub downloaded_bytes: u64,
+    /// In the unit of the prices that the gateway was given, if it was.
+    pub money: Option<f64>,
+}
+
+impl CloudUse {
+    /// Adds what was asked of the same cloud at another time.
+    pub fn add(&mut self, other: &CloudUse) {
+        self.put += other.put;
+        self.get += other.get;
+        self.list += other.list;
+        self.delete += other.delete;
+        self.uploaded_bytes += other.uploaded_bytes;
+        self.downloaded_bytes += other.downloaded_bytes;
+        self.money = match (self.money, other.money) {
+            (Some(own), Some(other)) => Some(own + other),
+            (own, other) => own.or(other),
+        };
+    }
+
+    /// What came after `before`.
+    pub fn since(&self, before: &[CloudUse]) -> CloudUse {
+        let none = CloudUse::default();
+        let before = before.iter().find(|other| other.cloud == self.cloud).unwrap_or(&none);
+        CloudUse {
+            cloud: self.cloud.clone(),
+            put: self.put - before.put,
+            get: self.get - before.get,
+            list: self.list - before.list,
+            delete: self.delete - before.delete,
+            uploaded_bytes: self.uploaded_bytes - before.uploaded_bytes,
+            downloaded_bytes: self.downloaded_bytes - before.downloaded_bytes,
+            money: self.money.map(|money| money - before.money.unwrap_or(0.0)),
+        }
+    }
 }
 
 /// A port of loopback that is free now.

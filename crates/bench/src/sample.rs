@@ -1,16 +1,5 @@
 //! Repeated measurements and what they say.
 
-/// What one run of a workload cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Run {
-    /// Operations or MiB a second.
-    pub rate: f64,
-    /// Processor time of the server, in microseconds for each operation or MiB.
-    pub cpu_micros: f64,
-    /// Compounds for each operation or MiB.
-    pub rpcs: f64,
-}
-
 /// Mean and half-width of the 95 % confidence interval (Student's t).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -33,6 +22,25 @@ pub fn estimate(samples: &[f64]) -> Estimate {
     let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let t = T95.get(samples.len() - 2).copied().unwrap_or(1.96);
     Estimate { mean, half_width: t * (variance / count).sqrt() }
+}
+
+/// How many times as large one thing is as another, by the geometric mean of pairs that were measured one after the other, and the 95 %
+/// confidence interval (Student's t on the logarithms); no interval from a single pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    pub mean: f64,
+    pub interval: Option<(f64, f64)>,
+}
+
+/// The ratio of pairs; `None` without any.
+pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
+    let logarithms: Vec<f64> = pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).collect();
+    if logarithms.is_empty() || logarithms.iter().any(|it| !it.is_finite()) {
+        return None;
+    }
+    let Estimate { mean, half_width } = estimate(&logarithms);
+    let interval = (pairs.len() > 1).then(|| ((mean - half_width).exp(), (mean + half_width).exp()));
+    Some(Ratio { mean: mean.exp(), interval })
 }
 
 /// Median of independent samples, and a 95 % confidence interval for it: of few samples all of their range.
@@ -72,6 +80,30 @@ mod tests {
         assert!((found.half_width - 2.484).abs() < 0.001, "{found:?}");
         assert_eq!(estimate(&[7.0]), Estimate { mean: 7.0, half_width: 0.0 });
     }
+
+    #[test]
+    fn the_interval_of_a_ratio_comes_from_pairs() {
+        // Ratios 1, 2 and 4: the logarithms have the mean ln 2 and the deviation ln 2, so the factor is 2^2.484 = 5.595.
+        let found = ratio(&[(10.0, 10.0), (40.0, 20.0), (400.0, 100.0)]).unwrap();
+        let (low, high) = found.interval.unwrap();
+        assert!((found.mean - 2.0).abs() < 1e-9, "{found:?}");
+        assert!((low - 2.0 / 5.595).abs() < 0.001 && (high - 2.0 * 5.595).abs() < 0.01, "{found:?}");
+        // A machine that is slower in one repetition is slower for both: that moves nothing.
+        let noisy = ratio(&[(10.0, 5.0), (100.0, 50.0), (1.0, 0.5)]).unwrap();
+        let (low, high) = noisy.interval.unwrap();
+        assert!(noisy.mean > 1.999 && low > 1.999 && high < 2.001, "{noisy:?}");
+        // The other way round it is the reciprocal.
+        let back = ratio(&[(10.0, 10.0), (20.0, 40.0), (100.0, 400.0)]).unwrap();
+        assert!((back.interval.unwrap().1 - 1.0 / found.interval.unwrap().0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_interval_is_claimed_from_one_pair_and_no_ratio_from_nothing() {
+        assert_eq!(ratio(&[(3.0, 2.0)]).unwrap().interval, None);
+        assert_eq!(ratio(&[]), None);
+        assert_eq!(ratio(&[(3.0, 0.0)]), None);
+    }
+
     #[test]
     fn a_median_is_not_moved_by_one_sample_far_out() {
         assert_eq!(median(&[1.0, 900.0, 2.0]), Median { median: 2.0, low: 1.0, high: 900.0 });

@@ -17,12 +17,17 @@ pub struct Setting {
     /// Where servers keep their data; a folder on the disk to measure
     #[arg(long, default_value = "target/bench-data")]
     work: PathBuf,
-    /// The gateway's binary
-    #[arg(long, default_value = "target/release/kurma")]
+    /// The gateway's binary [default: the one beside this]
+    #[arg(long, default_value_os_t = beside("kurma"), hide_default_value = true)]
     pub kurma: PathBuf,
     /// Divides all sizes and counts, for a quick look
     #[arg(long, default_value_t = 1)]
     pub shrink: usize,
+}
+
+/// A program of the same build.
+fn beside(name: &str) -> PathBuf {
+    std::env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
 impl Setting {

@@ -1,6 +1,7 @@
 //! The commands. Each module holds one family: its arguments and what they do.
 
 mod backup;
+mod bench;
 mod cache;
 mod clients;
 mod cloud;
@@ -99,6 +100,7 @@ enum Command {
     Sync(files::Sync),
     Tar(files::Tar),
     Untar(files::Untar),
+    Bench(bench::Bench),
 }
 
 impl Kurma {
@@ -138,6 +140,7 @@ impl Kurma {
             Command::Sync(command) => command.run(&context),
             Command::Tar(command) => command.run(&context),
             Command::Untar(command) => command.run(&context),
+            Command::Bench(command) => command.run(),
         }
     }
 }

@@ -122,7 +122,12 @@ impl Session {
     ///
     /// If this future is dropped or fails below NFS, the slot is lost: nobody knows what the server did.
     pub async fn compound(&self, operations: &[NfsArgOp]) -> Result<Reply, ClientError> {
-        let mut slot = self.slot().await?;
+        let slot = self.slot().await?;
+        self.compound_in(slot, operations).await
+    }
+
+    /// [`compound`](Self::compound) in a slot that the caller has waited for.
+    pub async fn compound_in(&self, mut slot: Slot, operations: &[NfsArgOp]) -> Result<Reply, ClientError> {
         let cache_this = !operations.iter().all(operations::is_repeatable);
         slot.sent();
         let reply = Reply::new(self.send(slot.arguments(cache_this), operations).await?);
@@ -133,7 +138,7 @@ impl Session {
         reply
     }
 
-    /// Takes a slot, for [`send`](Self::send).
+    /// Takes a slot, for [`compound_in`](Self::compound_in) or [`send`](Self::send).
     pub async fn slot(&self) -> Result<Slot, ClientError> {
         self.connection.slots.take().await
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 use super::Clouds;
-use crate::report::machine;
+use crate::machine::machine;
 
 /// Markdown so far.
 pub struct Page {

@@ -7,8 +7,9 @@ use anyhow::{Result, bail, ensure};
 use environment::SystemEntropy;
 use ids::GatewayId;
 use seal::{KeyFile, create_key_file};
+use serde_json::Value;
 
-use super::{Peer, drop_page_cache, free_address, kill};
+use super::{CloudUse, Peer, drop_page_cache, free_address, kill};
 
 /// The gateway with its defaults: `rs:2+1` over three directory clouds on the same disk, tier `local`.
 pub struct Kurma {
@@ -112,6 +113,24 @@ impl Peer for Kurma {
 
     fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
+    }
+
+    fn clouds(&self) -> Result<Vec<CloudUse>> {
+        let bill: Value = serde_json::from_str(&self.ask(&["cost", "--json"], &[0])?)?;
+        let line = |line: &Value| {
+            let number = |place| line.pointer(place).and_then(Value::as_u64).unwrap_or(0);
+            CloudUse {
+                cloud: line["cloud"].as_str().unwrap_or_default().to_owned(),
+                put: number("/requests/put"),
+                get: number("/requests/get"),
+                list: number("/requests/list"),
+                delete: number("/requests/delete"),
+                uploaded_bytes: number("/uploaded_bytes"),
+                downloaded_bytes: number("/downloaded_bytes"),
+                money: line.pointer("/money/total").and_then(Value::as_f64),
+            }
+        };
+        Ok(bill["clouds"].as_array().into_iter().flatten().map(line).collect())
     }
 
     fn make_cold(&mut self) -> Result<()> {

@@ -4,11 +4,11 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use futures::future::try_join_all;
 
-use super::kernel::Kernel;
 use super::page;
-use super::personality::{Act, Personality};
 use super::place::Place;
 use super::workload::Workload;
+use crate::kernel::Kernel;
+use crate::personality::Personality;
 
 pub async fn run(kernel: &Kernel, workload: Workload, place: &Place<'_>) -> Result<()> {
     match workload {
@@ -65,15 +65,8 @@ pub async fn run(kernel: &Kernel, workload: Workload, place: &Place<'_>) -> Resu
 
 async fn load(kernel: &Kernel, personality: Personality, thread: usize, folder: &str) -> Result<()> {
     let data = Bytes::from(vec![b'n'; personality.largest()]);
-    let path = |name: &String| format!("{folder}/{name}");
     for act in personality.rounds(thread).into_iter().flatten() {
-        match act {
-            Act::Create { name, size } => kernel.write(&path(&name), &data.slice(..size)).await?,
-            Act::Append { name, size } => kernel.append(&path(&name), &data.slice(..size)).await?,
-            Act::Delete { name } => kernel.remove(&path(&name)).await?,
-            Act::Read { name } => ensure!(kernel.read(&path(&name)).await? > 0, "an empty file"),
-            Act::Stat { name } => kernel.stat(&path(&name)).await?,
-        }
+        kernel.act(&act, &format!("{folder}/{}", act.name()), &data).await?;
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ use anyhow::Result;
 use super::baseline;
 use super::delay::Line;
 use super::foreign::Foreign;
-use super::kernel::Kernel;
 use super::ours::Ours;
 use super::place::Place;
 use super::report::Run;
@@ -52,7 +51,7 @@ impl Contender {
         };
         match self {
             Contender::Kernel { line } => {
-                let kernel = Kernel::connect(line).await?;
+                let kernel = line.kernel().await?;
                 if let Some(first) = first {
                     baseline::run(&kernel, first, place).await?;
                 }

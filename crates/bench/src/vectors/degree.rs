@@ -8,7 +8,6 @@ use anyhow::Result;
 use vector_client::{Client, Options};
 
 use super::delay::Line;
-use super::kernel::Kernel;
 use super::report::Run;
 use crate::sample::estimate;
 use call::{CALLS, Call};
@@ -77,7 +76,7 @@ async fn one_at_a_time(line: &Line, near: &Client, call: Call, folder: &str, rep
     for repetition in 0..repeat {
         let folder = format!("{folder}/alone-{repetition}");
         call.prepare(near, &folder, ALONE).await?;
-        let kernel = Kernel::connect(line).await?;
+        let kernel = line.kernel().await?;
         // A program that works in a folder knows its name, though not those in it.
         kernel.handle(&folder).await?;
         let before = kernel.round_trips();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::kernel::{Habits, Kernel};
 use crate::peer::Peer;
 
 use way::pass;
@@ -45,6 +46,13 @@ impl Line {
             }
         });
         Ok(Line { address, delegates, requests })
+    }
+
+    /// The client of the kernel at its end.
+    pub async fn kernel(&self) -> Result<Kernel> {
+        let habits = Habits { closes: !self.delegates, page_cache: true };
+        let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
+        Kernel::connect(self.address, &format!("kernel-{stamp}"), 2, habits, None).await
     }
 
     /// Requests that went over it so far.

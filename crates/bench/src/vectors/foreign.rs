@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::delay::Line;
-use super::personality::{Act, Personality};
 use super::place::Place;
 use super::workload::Workload;
 use super::{page, report::Run};
+use crate::personality::{Act, Personality};
 
 /// The program.
 const SCRIPT: &str = include_str!("foreign.py");

@@ -10,9 +10,9 @@ use vector_client::{AttributeSet, Client, CopyOptions, Done, Make, Options, Read
 
 use super::delay::Line;
 use super::page;
-use super::personality::{Act, Personality};
 use super::place::{Place, at_once};
 use super::workload::Workload;
+use crate::personality::{Act, Personality};
 
 /// A client that has nothing in memory, and the tools' binary.
 pub struct Ours {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use vector_client::{AttributeSet, Client, Read, Write};
 
 use super::page;
-use super::personality::{Act, Personality};
 use super::workload::Workload;
+use crate::personality::{Act, Personality};
 use crate::tree::{Tree, check_gone};
 
 /// Bytes that a program has in memory: larger files are read and written in several calls.

@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::contender::CONTENDERS;
 use super::degree::{self, DEGREES};
-use super::personality::PERSONALITIES;
 use super::scene::LONG;
 use super::workload::Workload;
 use super::{Vectors, chart, mean};
+use crate::personality::PERSONALITIES;
 use crate::sample::{Median, median};
 
 /// One time of one workload.

@@ -1,6 +1,6 @@
 //! What is done.
 
-use super::personality::{PERSONALITIES, Personality};
+use crate::personality::{PERSONALITIES, Personality};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use vector_client::{AttributeSet, Client, Copy, Kind, NewAttributes, Read, Write};
 
-use crate::vectors::kernel::Kernel;
+use crate::kernel::Kernel;
 
 /// Bytes of each file.
 const SIZE: usize = 4 << 10;

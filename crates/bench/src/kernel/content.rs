@@ -48,7 +48,10 @@ impl Kernel {
     /// Reads a whole file; from the page cache, if it is there and has not changed.
     pub async fn read(&self, path: &str) -> Result<u64> {
         let file = self.open(path, share_access::READ, OpenHow::NoCreate).await?;
-        let cached = self.pages().insert(path.to_owned(), file.change);
+        let cached = match self.habits.page_cache {
+            true => self.pages().insert(path.to_owned(), file.change),
+            false => None,
+        };
         if cached.is_some_and(|change| change.is_none() || change == file.change) {
             self.close(&file).await?;
             return Ok(file.size);
@@ -96,7 +99,7 @@ impl Kernel {
 
     /// `close`, after which nothing is to be sent.
     async fn close(&self, file: &Opened) -> Result<()> {
-        if self.closes {
+        if self.habits.closes {
             self.send(&[put_handle(&file.handle), close(file.state_id)]).await?;
         }
         Ok(())

@@ -6,20 +6,29 @@
 //! on the way. `readdir` is GETATTR and READDIR with attributes; everything else that changes names is one request. Programs over
 //! whole trees are in [`tree`].
 
+mod act;
 mod content;
 mod names;
+mod traffic;
 mod tree;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nfs4::{Attribute, FileHandle, NfsArgOp, NfsResOp, Outcome};
 use nfs4_client::operations::{get_attributes, lookup, put_handle};
-use nfs4_client::{Config, Session};
+use nfs4_client::{Callback, Config, Reply, Session};
 
-use super::delay::Line;
+pub use traffic::{Totals, Traffic};
+
+/// The first pause before a request that the server puts off (`NFS4ERR_DELAY`) is sent again; each is twice as long as the one before,
+/// up to the last (kurma.md §2.6: a client that begins with 100 ms waits for nothing else).
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+/// How long a request may be put off.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// rsize and wsize.
 const TRANSFER: u64 = 1 << 20;
@@ -43,42 +52,66 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::MountedOnFileid,
 ];
 
+/// How much of that client this one is.
+#[derive(Clone, Copy)]
+pub struct Habits {
+    /// CLOSE is sent for a file that is closed, as it is without a delegation.
+    pub closes: bool,
+    /// What was read or written stays in memory.
+    pub page_cache: bool,
+}
+
 pub struct Kernel {
-    session: Session,
+    pub session: Session,
     root: FileHandle,
-    /// Whether files are closed at the server.
-    closes: bool,
+    habits: Habits,
     /// Names that were looked up.
     names: Mutex<HashMap<String, FileHandle>>,
     /// Files in the page cache, and the `change` that they had; none if this client itself has changed them since.
     pages: Mutex<HashMap<String, Option<u64>>>,
-    trips: AtomicU64,
+    pub traffic: Traffic,
 }
 
 impl Kernel {
-    pub async fn connect(line: &Line) -> Result<Kernel> {
+    /// A client with a session of its own, whose name begins with `name`.
+    pub async fn connect(
+        address: SocketAddr,
+        name: &str,
+        minor_version: u32,
+        habits: Habits,
+        callback: Option<Arc<dyn Callback>>,
+    ) -> Result<Kernel> {
         let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
-        let mut config = Config::new(format!("kernel-{stamp}"), stamp.to_be_bytes());
-        config.timeout = std::time::Duration::from_secs(120);
-        let session = Session::connect(line.address, config, None).await.context("connecting")?;
+        let mut config = Config::new(name.to_owned(), stamp.to_be_bytes());
+        config.minor_version = minor_version;
+        config.timeout = Duration::from_secs(120);
+        let session = Session::connect(address, config, callback).await.context("connecting")?;
         let root = session.lookup(&[]).await?;
-        Ok(Kernel {
-            session,
-            root,
-            closes: !line.delegates,
-            names: Mutex::default(),
-            pages: Mutex::default(),
-            trips: AtomicU64::new(0),
-        })
+        let traffic = Traffic::default();
+        Ok(Kernel { session, root, habits, names: Mutex::default(), pages: Mutex::default(), traffic })
     }
 
     pub fn round_trips(&self) -> u64 {
-        self.trips.load(Ordering::Relaxed)
+        self.traffic.totals().rpcs
     }
 
-    async fn send(&self, operations: &[NfsArgOp]) -> Result<Vec<NfsResOp>> {
-        self.trips.fetch_add(1, Ordering::Relaxed);
-        Ok(self.session.execute(operations).await?)
+    /// A compound of which all must succeed, as often as the server puts it off.
+    pub async fn send(&self, operations: &[NfsArgOp]) -> Result<Vec<NfsResOp>> {
+        let (begin, mut pause) = (Instant::now(), PAUSES.0);
+        loop {
+            let asked = Instant::now();
+            let slot = self.session.slot().await?;
+            let sent = Instant::now();
+            let reply = self.session.compound_in(slot, operations).await.and_then(Reply::into_results);
+            self.traffic.add(sent - asked, sent.elapsed());
+            match reply {
+                Err(error) if error.asks_to_retry() && begin.elapsed() < PATIENCE => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+                reply => return Ok(reply?),
+            }
+        }
     }
 
     fn name(&self, path: &str) -> Option<FileHandle> {

@@ -1,0 +1,73 @@
+//! Personalities: the files of one, and its acts.
+
+use anyhow::Result;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::client::{Client, ensure_folder};
+use crate::personality::{Act, LOG, Personality};
+
+impl Client {
+    pub(super) async fn act(&self, personality: Personality, act: &Act, content: &Bytes) -> Result<()> {
+        let path = self.set_path(personality, act.name());
+        if act.name() == LOG {
+            let _turn = self.log.lock().await;
+            return self.kernel.act(act, &path, content).await;
+        }
+        self.kernel.act(act, &path, content).await
+    }
+
+    /// Where a file of the set is.
+    fn set_path(&self, personality: Personality, name: &str) -> String {
+        match directory_of(personality, name) {
+            Some(directory) => format!("{}/set/{directory}/{name}", self.path),
+            None => format!("{}/set/{name}", self.path),
+        }
+    }
+
+    pub(super) async fn make_set(&self, personality: Personality) -> Result<()> {
+        ensure_folder(&self.kernel, &format!("{}/set", self.path)).await?;
+        for directory in 0..directories_of(personality) {
+            ensure_folder(&self.kernel, &format!("{}/set/{directory}", self.path)).await?;
+        }
+        let content = self.content(personality.largest());
+        let make = |(name, size): (String, usize)| {
+            let content = content.slice(..size);
+            async move { self.kernel.write(&self.set_path(personality, &name), &content).await }
+        };
+        stream::iter(personality.set().into_iter().map(make)).buffer_unordered(16).try_collect().await
+    }
+
+    /// Gives the files that the last round has made the names of those that the first has removed.
+    pub(super) async fn turn_back(&self, personality: Personality) -> Result<()> {
+        for (from, to) in personality.turns() {
+            let (from, to) = (self.set_path(personality, &from), self.set_path(personality, &to));
+            self.kernel.rename(&from, &to).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn remove_set(&self, personality: Personality) -> Result<()> {
+        self.turn_back(personality).await?;
+        let set = personality.set().into_iter();
+        let remove = |(name, _): (String, usize)| async move {
+            self.kernel.remove(&self.set_path(personality, &name)).await
+        };
+        stream::iter(set.map(remove)).buffer_unordered(16).try_collect::<()>().await?;
+        for directory in 0..directories_of(personality) {
+            self.kernel.remove(&format!("{}/set/{directory}", self.path)).await?;
+        }
+        self.kernel.remove(&format!("{}/set", self.path)).await
+    }
+}
+
+/// Directories of the set of files.
+fn directories_of(personality: Personality) -> usize {
+    personality.files.checked_div(personality.width).unwrap_or(0)
+}
+
+/// That of a file: by its name, so that files that are made later lie among the others.
+fn directory_of(personality: Personality, name: &str) -> Option<usize> {
+    let sum = name.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    sum.checked_rem(directories_of(personality))
+}
