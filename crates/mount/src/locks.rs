@@ -187,10 +187,7 @@ impl Core {
         // What was written under the lock is there for the next holder.
         self.settle_quietly(inode).await;
         let (state, name) = (opened.state(), server_owner(owner));
-        let mut unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
-        if matches!(unlocked, Err(ClientError::Unknown)) {
-            unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
-        }
+        let unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
         unlocked.map_err(|error| errno(&error))
     }
 

@@ -176,7 +176,8 @@ pub fn only_reads(operation: &NfsArgOp) -> bool {
 pub(crate) fn only_moves(operation: &NfsArgOp) -> bool {
     matches!(
         operation,
-        NfsArgOp::Lookup(_)
+        NfsArgOp::CompoundMode(_)
+            | NfsArgOp::Lookup(_)
             | NfsArgOp::LookupParent
             | NfsArgOp::PutFh(_)
             | NfsArgOp::PutPubFh

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nfs4::{
     Component, DelegReturnArgs, FileHandle, LockRes, LockType, NfsArgOp, NfsResOp, OpCode, OpenArgs,
-    OpenClaim, OpenDelegation, OpenHow, OpenOk, Outcome, StateOwner,
+    OpenClaim, OpenDelegation, OpenHow, OpenOk, Outcome, StateId, StateOwner,
 };
 
 use super::Client;
@@ -178,7 +178,8 @@ impl Client {
     }
 
     /// Locks a range of an open file for a lock-owner; `length` all ones means up to the end. A lock in the way is
-    /// [`ClientError::Operation`] with `NFS4ERR_DENIED`.
+    /// [`ClientError::Operation`] with `NFS4ERR_DENIED`. After [`ClientError::Unknown`] what was locked before still is, but a lock for
+    /// writing may have become one for reading, if that was asked for.
     pub async fn lock(
         &self,
         open: &OpenState,
@@ -197,9 +198,23 @@ impl Client {
             };
             Ok(Cow::Owned(vec![put_handle(open.handle()), lock]))
         };
-        let (reply, _) = self.call(build).await?;
-        let Some(NfsResOp::Lock(LockRes::Ok(state_id))) = reply.into_results()?.pop() else {
-            return Err(ClientError::UnexpectedResult { expected: OpCode::Lock });
+        // Where it has locked for writing and now locks for reading, others may do that, too: not more than that is reclaimed.
+        let range = (offset, offset.saturating_add(length));
+        let given_up = match lock_type.is_write() {
+            true => Vec::new(),
+            false => open.give_up(owner, range, Some(lock_type)),
+        };
+        let locked = self.call(build).await.and_then(|(reply, _)| match reply.into_results()?.pop() {
+            Some(NfsResOp::Lock(LockRes::Ok(state_id))) => Ok(state_id),
+            _ => Err(ClientError::UnexpectedResult { expected: OpCode::Lock }),
+        });
+        let state_id = match locked {
+            Ok(state_id) => state_id,
+            Err(ClientError::Unknown) => return Err(ClientError::Unknown),
+            Err(error) => {
+                open.set_locks(owner, None, &given_up);
+                return Err(error);
+            }
         };
         let mut held = open.held.lock();
         let index = match held.locks.iter().position(|lock| lock.owner == *owner) {
@@ -211,11 +226,11 @@ impl Client {
         };
         let locks = &mut held.locks[index];
         locks.state_id = state_id;
-        locks.set(offset, offset.saturating_add(length), Some(lock_type));
+        locks.set(range.0, range.1, Some(lock_type));
         Ok(())
     }
 
-    /// Unlocks a range that this lock-owner has locked, or part of it.
+    /// Unlocks a range that this lock-owner has locked, or part of it. What is not locked stays so, which is no error.
     pub async fn unlock(
         &self,
         open: &OpenState,
@@ -223,20 +238,41 @@ impl Client {
         offset: u64,
         length: u64,
     ) -> Result<(), ClientError> {
+        // From here on it is not reclaimed: the server may have given it to others.
+        let given_up = open.give_up(owner, (offset, offset.saturating_add(length)), None);
+        let mut outcome = self.try_unlock(open, owner, offset, length).await;
+        if let Err(ClientError::Unknown) = outcome {
+            // Unlocking it twice does no harm.
+            outcome = self.try_unlock(open, owner, offset, length).await;
+        }
+        match outcome {
+            Ok(Some(state_id)) => open.set_locks(owner, Some(state_id), &[]),
+            Ok(None) | Err(ClientError::Unknown) => {}
+            // It was not done.
+            Err(_) => open.set_locks(owner, None, &given_up),
+        }
+        outcome.map(drop)
+    }
+
+    /// The state id of the lock-owner's locks after it; none if it has had none since the server restarted.
+    async fn try_unlock(
+        &self,
+        open: &OpenState,
+        owner: &StateOwner,
+        offset: u64,
+        length: u64,
+    ) -> Result<Option<StateId>, ClientError> {
         let build = || {
-            let lock = open.lock_state_id(owner)?;
-            Ok(Cow::Owned(vec![put_handle(open.handle()), unlock(lock, offset, length)]))
+            open.state_id()?;
+            let locks = open.locks_of(owner).map(|locks| unlock(locks, offset, length));
+            Ok(Cow::Owned([put_handle(open.handle())].into_iter().chain(locks).collect()))
         };
         let (reply, _) = self.call(build).await?;
-        let Some(NfsResOp::Unlock(Outcome::Ok(state_id))) = reply.into_results()?.pop() else {
-            return Err(ClientError::UnexpectedResult { expected: OpCode::Unlock });
-        };
-        let mut held = open.held.lock();
-        if let Some(locks) = held.locks.iter_mut().find(|lock| lock.owner == *owner) {
-            locks.state_id = state_id;
-            locks.set(offset, offset.saturating_add(length), None);
+        match reply.into_results()?.pop() {
+            Some(NfsResOp::Unlock(Outcome::Ok(state_id))) => Ok(Some(state_id)),
+            Some(NfsResOp::PutFh(_)) => Ok(None),
+            _ => Err(ClientError::UnexpectedResult { expected: OpCode::Unlock }),
         }
-        Ok(())
     }
 }
 

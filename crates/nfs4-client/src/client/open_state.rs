@@ -102,9 +102,49 @@ impl OpenState {
     /// The state id for I/O under the locks of this lock-owner; that of the open if it has none.
     pub fn lock_state_id(&self, owner: &StateOwner) -> Result<StateId, ClientError> {
         let state_id = self.state_id()?;
+        Ok(self.locks_of(owner).unwrap_or(state_id))
+    }
+
+    /// The state id of the locks of this lock-owner, if the server knows it.
+    pub(super) fn locks_of(&self, owner: &StateOwner) -> Option<StateId> {
         let held = self.held.lock();
-        let lock = held.locks.iter().find(|lock| lock.owner == *owner);
-        Ok(lock.map_or(state_id, |lock| lock.state_id.newest()))
+        held.locks.iter().find(|lock| lock.owner == *owner).map(|lock| lock.state_id.newest())
+    }
+
+    /// What this lock-owner has in this range becomes no lock, or one for reading; what was more than that before.
+    pub(super) fn give_up(
+        &self,
+        owner: &StateOwner,
+        (start, end): (u64, u64),
+        to: Option<LockType>,
+    ) -> Vec<LockedRange> {
+        let mut held = self.held.lock();
+        let Some(locks) = held.locks.iter_mut().find(|locks| locks.owner == *owner) else {
+            return Vec::new();
+        };
+        let inside = |range: &LockedRange| LockedRange {
+            start: range.start.max(start),
+            end: range.end.min(end),
+            ..*range
+        };
+        let is_more =
+            |range: &LockedRange| range.start < range.end && (to.is_none() || range.lock_type.is_write());
+        let given_up: Vec<_> = locks.ranges.iter().map(inside).filter(is_more).collect();
+        for range in &given_up {
+            locks.set(range.start, range.end, to);
+        }
+        given_up
+    }
+
+    /// This lock-owner has these ranges, too, and its state id may be another.
+    pub(super) fn set_locks(&self, owner: &StateOwner, state_id: Option<StateId>, ranges: &[LockedRange]) {
+        let mut held = self.held.lock();
+        if let Some(locks) = held.locks.iter_mut().find(|locks| locks.owner == *owner) {
+            locks.state_id = state_id.unwrap_or(locks.state_id);
+            for range in ranges {
+                locks.set(range.start, range.end, Some(range.lock_type));
+            }
+        }
     }
 
     /// What the server has delegated now. A delegation that could not be reclaimed, or is revoked, is gone: what was

@@ -130,6 +130,22 @@ async fn who_is_put_off_comes_again_unless_something_was_done() {
 }
 
 #[tokio::test]
+async fn an_append_that_is_put_off_comes_again() {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let (address, _) = Scripted::start(move |_, operations| {
+        let is_put_off = operations.len() == 3 && first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        is_put_off.then_some(Said::Failed(2, NfsStatus::Grace))
+    })
+    .await;
+    let client = scripted::connect(address).await;
+    let flags = nfs4::bits::compound_mode::APPEND;
+    let mode = NfsArgOp::CompoundMode(nfs4::CompoundModeArgs { flags });
+    let [root, change] = removal();
+    client.compound(&[mode, root, change]).await.unwrap().into_results().unwrap();
+    assert_eq!(client.statistics().delays, 1);
+}
+
+#[tokio::test]
 async fn who_gives_up_waiting_leaves_the_slots_usable() {
     let world = World::with(nfs4_server::Limits { slots: 3, ..nfs4_server::Limits::default() }).await;
     let client = world.client().await;

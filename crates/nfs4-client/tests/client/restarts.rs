@@ -152,6 +152,59 @@ async fn a_file_is_closed_even_if_the_restart_swallowed_the_answer() {
 }
 
 #[tokio::test]
+async fn what_was_unlocked_is_not_reclaimed_even_if_the_restart_swallowed_the_answer() {
+    for has_more in [false, true] {
+        let mut world = World::new().await;
+        let client = world.client().await;
+        let home = home(&client).await;
+        let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+        client.lock(&open, &owner("l"), LockType::Write, 0, 10).await.unwrap();
+        if has_more {
+            client.lock(&open, &owner("l"), LockType::Write, 20, 10).await.unwrap();
+        }
+        world.proxy.cut_for_good(Direction::Replies, 0);
+        let locker = owner("l");
+        let (unlocked, ()) = tokio::join!(client.unlock(&open, &locker, 0, 10), async {
+            world.proxy.cuts(1).await;
+            world.restart().await;
+        });
+        unlocked.unwrap();
+        // Between the two somebody may have locked it, and has reclaimed it.
+        let stranger = world.client().await;
+        let file = stranger.open_file(&home, "f", BOTH, unchecked(0o600), owner("s")).await.unwrap();
+        stranger.lock(&file, &owner("s"), LockType::Write, 0, 10).await.unwrap();
+        let rest = stranger.lock(&file, &owner("s"), LockType::Write, 20, 10).await;
+        assert_eq!(rest.is_err(), has_more);
+        // What is not locked can be unlocked.
+        client.unlock(&open, &owner("nobody"), 0, 10).await.unwrap();
+        assert_eq!(read_all(&client, &open).await.unwrap(), b""[..]);
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_became_one_for_reading_is_reclaimed_as_that_even_if_the_restart_swallowed_the_answer() {
+    let mut world = World::new().await;
+    let client = world.client().await;
+    let home = home(&client).await;
+    let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    let locker = owner("l");
+    client.lock(&open, &locker, LockType::Write, 0, 30).await.unwrap();
+    world.proxy.cut_for_good(Direction::Replies, 0);
+    let (locked, ()) = tokio::join!(client.lock(&open, &locker, LockType::Read, 10, 10), async {
+        world.proxy.cuts(1).await;
+        world.restart().await;
+    });
+    assert!(matches!(locked, Err(ClientError::Unknown)), "{locked:?}");
+    read_all(&client, &open).await.unwrap();
+    let stranger = world.client().await;
+    let file = stranger.open_file(&home, "f", BOTH, unchecked(0o600), owner("s")).await.unwrap();
+    for (offset, is_free) in [(0, false), (10, true), (20, false)] {
+        let lock = stranger.lock(&file, &owner("s"), LockType::Read, offset, 10).await;
+        assert_eq!(lock.is_ok(), is_free, "{offset}");
+    }
+}
+
+#[tokio::test]
 async fn a_change_that_was_not_sent_before_the_restart_is_done_after_it() {
     let mut world = World::new().await;
     let client = world.client().await;
