@@ -14,6 +14,9 @@ use crate::world::World;
 
 pub type History<M> = Vec<Operation<<M as Model>::Call, <M as Model>::Answer>>;
 
+/// A call with its answer.
+pub type Answered<M> = (<M as Model>::Call, <M as Model>::Answer);
+
 /// One of those who contend for an object.
 #[async_trait]
 pub trait Contender: Send + 'static {
@@ -26,10 +29,7 @@ pub trait Contender: Send + 'static {
     async fn ask(&mut self, call: &<Self::Model as Model>::Call) -> Option<<Self::Model as Model>::Answer>;
 
     /// What the death of the server did besides, to an object of which this call was not answered.
-    fn amends(
-        &mut self,
-        _call: &<Self::Model as Model>::Call,
-    ) -> Option<(<Self::Model as Model>::Call, <Self::Model as Model>::Answer)> {
+    fn amends(&mut self, _call: &<Self::Model as Model>::Call) -> Option<Answered<Self::Model>> {
         None
     }
 }
