@@ -1,7 +1,7 @@
 # `make run` starts a gateway on a fresh Debian machine, `make test` runs every test there.
 # What they install is said by scripts/setup before it is done; an ordinary user needs sudo for Debian packages.
 
-.PHONY: run test unit system foreign python guest lint bench conformance soak setup install-libkurma
+.PHONY: run test unit system foreign python guest lint bench profile conformance soak setup install-libkurma
 .NOTPARALLEL:
 
 # The shell that scripts/setup may just have given a Rust toolchain.
@@ -69,6 +69,13 @@ bench:
 	@scripts/setup build bench
 	$(CARGO) build --locked --release --workspace --bins
 	target/release/kurma-bench compare --out bench-report
+
+# Flame graphs of the gateway under a workload, by default WORKLOAD=create CLIENTS=4.
+WORKLOAD ?= create
+CLIENTS ?= 4
+profile:
+	@scripts/setup build profile
+	scripts/profile "$(WORKLOAD)" "$(CLIENTS)"
 
 # pynfs, which has to be fetched from its repository: see tests/pynfs/README.md.
 conformance:

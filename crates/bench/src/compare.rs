@@ -3,6 +3,7 @@
 mod instructions;
 mod page;
 mod plot;
+mod recording;
 mod results;
 
 use std::path::{Path, PathBuf};
@@ -10,12 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::arrivals::Pace;
-use crate::machine::machine;
 use crate::peer::{self, Ganesha, Kurma, Names, Peer};
 use crate::setting::Setting;
 use crate::workload::{self, Workload};
 use instructions::Instructions;
-use results::{FORMAT, Parameters, Results, Row, Sample, Server};
+use recording::Recording;
+use results::FORMAT;
+pub use results::{Over, Parameters, Results, Row, Sample, Server};
 
 /// Files written before the server is killed, to see whether it keeps its word.
 const CHECKED_FILES: u64 = 200;
@@ -38,6 +40,10 @@ pub struct Compare {
     /// meant to begin. Without it each client sends the next operation when the one before is answered
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
+    /// Record where the servers spend their time while clients work: a file of `perf` for each row in the folder of the report, of its last
+    /// repetition
+    #[arg(long)]
+    record: bool,
     /// Of the arrivals of the open loop
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -82,20 +88,13 @@ pub async fn run(arguments: Compare) -> Result<()> {
     for (at, peer) in peers.iter_mut().enumerate() {
         peer.start(&data(at)).with_context(|| format!("starting {}", peer.name()))?;
     }
-    let mut results = Results {
-        format: FORMAT,
-        made: results::now(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: machine(),
-        parameters: Parameters {
-            repetitions: setting.repeat,
-            shrink: setting.shrink,
-            rate: arguments.rate,
-            seed: arguments.rate.map(|_| arguments.seed),
-        },
-        servers: Vec::new(),
-        rows: Vec::new(),
-    };
+    let mut results = Results::begin(Parameters {
+        repetitions: setting.repeat,
+        shrink: setting.shrink,
+        rate: arguments.rate,
+        seed: arguments.rate.map(|_| arguments.seed),
+        over: Over::Nfs,
+    });
     for (at, peer) in peers.iter_mut().enumerate() {
         let failure = survives_kill(peer.as_mut(), &data(at)).await.err();
         results.servers.push(Server {
@@ -124,7 +123,8 @@ pub async fn run(arguments: Compare) -> Result<()> {
     Ok(())
 }
 
-fn write_page(results: &Results, path: &Path) -> Result<()> {
+/// Writes the page of these results.
+pub fn write_page(results: &Results, path: &Path) -> Result<()> {
     std::fs::write(path, page::render(results)?)?;
     eprintln!("report: {}", path.display());
     Ok(())
@@ -161,19 +161,15 @@ impl Scene<'_> {
                     repetition + 1,
                     peer.name()
                 );
-                match self.measure(peer.as_mut(), repetition).await {
-                    Ok(sample) => {
-                        eprintln!("{which} {:.0} {}/s", sample.rate, row.unit);
-                        row.samples.push(sample);
-                    }
-                    Err(error) => {
-                        eprintln!("{which} {error:#}");
-                        row.missing = Some(format!("{error:#}"));
-                        row.failed = true;
-                    }
-                }
+                row.add(&which, self.measure(peer.as_mut(), repetition).await);
             }
         }
+    }
+
+    /// The file with what `perf` has recorded.
+    fn recorded(&self, server: &str) -> String {
+        let words = self.workload.name().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        format!("{words}-{}-{server}.perf", self.count)
     }
 
     async fn measure(&self, peer: &mut dyn Peer, repetition: usize) -> Result<Sample> {
@@ -197,7 +193,12 @@ impl Scene<'_> {
         }
         let counting = self.instructions.count(peer.pid())?;
         let (clouds, cpu) = (peer.clouds()?, peer::cpu_micros(peer.pid())?);
+        let recording = match self.arguments.record {
+            true => Some(Recording::begin(peer.pid(), &setting.report(&self.recorded(peer.name())))?),
+            false => None,
+        };
         let done = workload::run(workload, &clients, amount, shrink, pace).await?;
+        recording.map(Recording::end).transpose()?;
         let cpu_in_run = peer::cpu_micros(peer.pid())? - cpu;
         let instructions = counting.map(instructions::Counting::end).transpose()?.flatten();
         peer.settle()?;

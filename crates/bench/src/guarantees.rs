@@ -128,14 +128,7 @@ pub async fn run(arguments: Guarantees) -> Result<()> {
 }
 
 fn configuration(folder: &std::path::Path) -> Result<String> {
-    // What a measure has removed goes before the next one, and not while it runs.
-    let mut text =
-        String::from("[gateway]\nid = 1\n[backup]\ninterval = \"0s\"\n[upkeep]\ngc_delay = \"0s\"\n");
-    for name in CLOUDS {
-        let cloud = folder.join("clouds").join(name);
-        std::fs::create_dir_all(&cloud)?;
-        write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"dir:{}\"\n", cloud.display())?;
-    }
+    let mut text = Kurma::on_directories(folder, &CLOUDS)?;
     for (at, Promises { volume, .. }) in ALL.iter().enumerate() {
         let policy = volume.split('"').nth(1).unwrap_or_default();
         let needed: usize = policy

@@ -12,6 +12,7 @@ mod guarantees;
 mod kernel;
 mod latency;
 mod machine;
+mod mounts;
 mod peer;
 mod personality;
 mod sample;
@@ -31,6 +32,8 @@ enum Command {
     Compare(compare::Compare),
     /// Make the page of results that `compare` has written, once more
     Page(compare::Page),
+    /// Run the workloads of programs through mount points of Kurma and of others
+    Mounts(mounts::Mounts),
     /// Run vectors of files against one file at a time, over lines with a delay
     Vectors(vectors::Vectors),
     /// Run the same vectors plain and as transactions
@@ -48,6 +51,7 @@ fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Compare(compare) => runtime.block_on(compare::run(compare)),
         Command::Page(page) => page.run(),
+        Command::Mounts(mounts) => mounts::run(&mounts),
         Command::Vectors(vectors) => runtime.block_on(vectors::run(vectors)),
         Command::Transactions(transactions) => runtime.block_on(transactions::run(transactions)),
         Command::Guarantees(guarantees) => runtime.block_on(guarantees::run(guarantees)),

@@ -165,6 +165,20 @@ impl Personality {
         self.mean * SIZES[SIZES.len() - 1] / 8 + self.rounds * self.append
     }
 
+    /// Directories of the set of files.
+    pub fn directories(self) -> usize {
+        self.files.checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Where in the set a file of this name is: files that are made later lie among the others.
+    pub fn place(self, name: &str) -> String {
+        let sum = name.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        match sum.checked_rem(self.directories()) {
+            Some(directory) => format!("{directory}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
     /// Acts of all threads in all rounds.
     pub fn acts(self) -> usize {
         let made = if self.makes { 3 } else { 0 };

@@ -4,8 +4,6 @@
 mod cell;
 mod trees;
 
-use std::fmt::Write;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -54,7 +52,9 @@ struct Cost {
 pub async fn run(arguments: Transactions) -> Result<()> {
     let setting = &arguments.setting;
     let folder = setting.folder()?;
-    let configuration = configuration(folder.path())?;
+    let mut configuration = Kurma::on_directories(folder.path(), &["a", "b", "c"])?;
+    // As the defaults have it.
+    configuration += "[[volume]]\nname = \"home\"\npolicy = \"rs:2+1\"\nclouds = [\"a\", \"b\", \"c\"]\n";
     let mut server = Kurma::configured(&setting.kurma, &folder.path().join("gateway"), &configuration)
         .context("starting the gateway")?;
     let mut text = format!(
@@ -91,19 +91,6 @@ pub async fn run(arguments: Transactions) -> Result<()> {
     std::fs::write(&path, text)?;
     eprintln!("report: {}", path.display());
     Ok(())
-}
-
-/// The defaults; what was written over goes as soon as it is asked for, or else it would fill the disk.
-fn configuration(folder: &Path) -> Result<String> {
-    let mut text =
-        String::from("[gateway]\nid = 1\n[backup]\ninterval = \"0s\"\n[upkeep]\ngc_delay = \"0s\"\n");
-    for name in ["a", "b", "c"] {
-        let cloud = folder.join("clouds").join(name);
-        std::fs::create_dir_all(&cloud)?;
-        write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"dir:{}\"\n", cloud.display())?;
-    }
-    text.push_str("[[volume]]\nname = \"home\"\npolicy = \"rs:2+1\"\nclouds = [\"a\", \"b\", \"c\"]\n");
-    Ok(text)
 }
 
 impl Transactions {

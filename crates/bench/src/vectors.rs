@@ -26,7 +26,7 @@ use crate::tree::Tree;
 use delay::Line;
 use place::Place;
 use report::Run;
-use scene::Scene;
+use scene::{Known, Scene};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -42,6 +42,10 @@ pub struct Vectors {
     /// Only workloads and calls whose name contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Seconds after which one operation at a time and nfs4fs are stopped over all lines but the first (which is to be the
+    /// one with the shortest delay): hours otherwise. Their time is then in proportion to the round trips made
+    #[arg(long)]
+    patience: Option<u64>,
     /// Servers to leave out
     #[arg(long, value_delimiter = ',', default_value = "ganesha")]
     without: Vec<String>,
@@ -68,6 +72,7 @@ pub async fn run(arguments: Vectors) -> Result<()> {
         peer.start(&data).with_context(|| format!("starting {}", peer.name()))?;
         let near = Client::connect(peer.address(), Options::default()).await?;
         let export: String = peer.export().iter().map(|name| format!("/{name}")).collect();
+        let mut known = Known::default();
         for delay in &arguments.delays {
             let line = Line::to(peer.as_ref(), Duration::from_secs_f64(delay / 1000.0))?;
             let base = format!("{export}/line-{delay}");
@@ -76,7 +81,7 @@ pub async fn run(arguments: Vectors) -> Result<()> {
                 eprintln!("{}, {delay} ms: {error:#}", peer.name());
                 continue;
             }
-            rows.extend(scene.run(peer.as_mut(), &export, &base, folder.path()).await?);
+            rows.extend(scene.run(peer.as_mut(), &export, &base, folder.path(), &mut known).await?);
             clean(&near, &base).await;
         }
         for delay in &arguments.degree_delays {

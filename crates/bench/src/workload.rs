@@ -15,6 +15,7 @@ use bytes::Bytes;
 use crate::personality::{self, Personality};
 
 pub use client::connect;
+pub use data::{RANDOM, RANDOM_FILE};
 pub use run::{Done, clean, prepare, run};
 
 /// Kinds of load.
@@ -45,13 +46,13 @@ pub enum Workload {
     Load(Personality),
 }
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 /// Requests that one client has on the way in the streaming workloads, as a kernel client with readahead has.
 const STREAM_DEPTH: usize = 8;
 /// Operations of a client on the way at most in an open loop; less than a session has slots.
 const OPEN_LOOP_DEPTH: usize = 32;
 /// How often each client goes over what it reads or looks at warm, for a time that can be measured.
-const PASSES: u64 = 4;
+pub const PASSES: u64 = 4;
 
 /// All of them, with everything divided by `shrink`.
 pub fn all(shrink: u64) -> Vec<Workload> {
@@ -241,7 +242,7 @@ impl Workload {
     }
 
     /// Of what is written, the longest.
-    fn content_bytes(self) -> usize {
+    pub fn content_bytes(self) -> usize {
         match self {
             Workload::Load(personality) => personality.largest(),
             Workload::SmallWrite(size) => size as usize,
@@ -271,7 +272,7 @@ impl Workload {
     }
 
     /// Operations that a client has on the way.
-    fn lanes(self, is_open_loop: bool) -> usize {
+    pub fn lanes(self, is_open_loop: bool) -> usize {
         match self {
             Workload::Load(personality) => personality.threads,
             Workload::Mix(_) | Workload::LockedRead { .. } => 1,

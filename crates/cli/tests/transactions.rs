@@ -1,6 +1,6 @@
 //! Atomic compounds and appending on a real volume, as `nfs4-server` tries them in memory.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // test code at the edge
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
 
 #[path = "../../nfs4-server/tests/compounds/atomic/crowds.rs"]
 mod crowds;
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use nfs4::{NfsResOp, NfsStatus, OpCode, Outcome, StableHow};
 use nfs4_client::operations::{put_handle, write};
 use support::{Client, Gateway, Settings};
+use vector_client::Write;
 
 /// A gateway with an empty volume; its folder goes with it.
 fn gateway() -> (Gateway, tempfile::TempDir) {
@@ -79,4 +80,41 @@ async fn what_eight_clients_append_is_all_there_and_whole() {
     crowds::append_whole_records(gateway.nfs, 1000).await;
     gateway.check();
     gateway.stop();
+}
+
+/// Goes on for as long as the kernel's client in the guest looks on (`tests/guest/all onlooker-4.2`), which says by
+/// `KURMA_ONLOOKER` where the gateway is, and a file that is there when it has seen enough. Each transaction writes its number to
+/// all files of one directory, and makes or removes all files of the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it needs somebody who looks on"]
+async fn a_kernel_looks_on() {
+    const FILES: usize = 16;
+    let told = std::env::var("KURMA_ONLOOKER").expect("KURMA_ONLOOKER=SERVER,FILE");
+    let (server, enough) = told.split_once(',').unwrap();
+    let options = vector_client::Options::default();
+    let client = vector_client::Client::connect(server.parse::<std::net::SocketAddr>().unwrap(), options)
+        .await
+        .unwrap();
+    for directory in ["written", "made"] {
+        client.ensure_directory(format!("/home/onlooker/{directory}"), 0o755).await.unwrap();
+    }
+    let mut number = 0;
+    while number == 0 || !std::path::Path::new(enough).exists() {
+        number += 1;
+        let transaction = client.transaction(|t| {
+            for file in 0..FILES {
+                t.write(Write::whole(format!("/home/onlooker/written/{file}"), 0o644, number.to_string()));
+            }
+            for file in 0..FILES {
+                let path = format!("/home/onlooker/made/{file}");
+                if number % 2 == 1 {
+                    t.write(Write::whole(path, 0o644, "made"));
+                } else {
+                    t.remove(path);
+                }
+            }
+        });
+        transaction.await.unwrap();
+    }
+    println!("{number} transactions");
 }

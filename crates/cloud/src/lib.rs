@@ -6,7 +6,7 @@
 //!
 //! *Drivers* talk to a kind of store: [`dir`] (a local or mounted directory), [`s3`], [`azure`] and [`gcs`] (which
 //! share all but how they are opened), [`sftp`], [`webdav`], [`swift`]. *Wrappers* implement the
-//! same trait around another one: [`Timeouts`], [`Accounted`], [`Observed`], [`Throttled`], [`Limited`], [`Retry`],
+//! same trait around another one: [`Timeouts`], [`GivenUp`], [`Accounted`], [`Observed`], [`Throttled`], [`Limited`], [`Retry`],
 //! [`ReadOnly`]. [`Connection`] stacks them in that order around a driver and adds the driver's [`Health`]: how fast it answers, how often it fails,
 //! whether it is sick at the moment, and when it would be done with one operation more ([`Health::forecast`]); and its [`Costs`]: what was asked of
 //! it that its provider may charge for, by [`Prices`].

@@ -2,8 +2,9 @@
 //!
 //! Objects lie as in [`dir`](crate::dir). A put writes a file in `.kurma-incoming`, because servers write in place, and
 //! gives it its name by MOVE. Servers look and then move, also with `Overwrite: F`, so `PutMode::Create` is made atomic
-//! by an exclusive LOCK on a file of its own, under which all creators of a name move one after the other; a server
-//! without locks (class 2) refuses it. Replacing is what the server makes of it: many take the old file away first.
+//! by an exclusive LOCK on one of 256 files, under which all creators of a name move one after the other; a server
+//! without locks (class 2) refuses it. These files stay: a server (wsgidav) may fail a LOCK and keep it when another client removes
+//! the file at that moment. Replacing is what the server makes of it: many take the old file away first.
 
 mod listing;
 
@@ -30,6 +31,8 @@ use listing::Entry;
 
 /// The longest listing of one directory that is taken: some hundred thousand files.
 const MAX_LISTING: u64 = 64 << 20;
+/// Where the files are that creators lock.
+const LOCKS: &str = "locks";
 /// How long a creator that has gone keeps others waiting.
 const LOCKED_FOR: &str = "Second-60";
 
@@ -65,6 +68,12 @@ pub(crate) struct Webdav {
 
 fn method(name: &'static str) -> Method {
     Method::from_bytes(name.as_bytes()).unwrap_or(Method::OPTIONS)
+}
+
+/// The file that creators of a name lock: the same for all gateways, and seldom that of another name.
+fn lock_of(name: &ObjectName) -> String {
+    let sum = name.as_str().bytes().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+    format!("{INCOMING}/{LOCKS}/{sum:02x}")
 }
 
 impl Webdav {
@@ -247,8 +256,26 @@ impl Webdav {
 
     /// Moves while nobody else may create this name.
     async fn create(&self, incoming: &str, name: &ObjectName) -> Result<(), Failure> {
-        let lock = self.url(&format!("{INCOMING}/lock-{}", fan_out::file_name(name.as_str())));
-        let request = self.request(method("LOCK"), &lock).header("depth", "0").header("timeout", LOCKED_FOR);
+        let lock = self.url(&lock_of(name));
+        let token = match self.lock(&lock).await {
+            // The first creator of this store; 409: there is no such directory (RFC 4918 §9.10.4).
+            Err(failure) if failure.is(StatusCode::CONFLICT) || failure.is(StatusCode::NOT_FOUND) => {
+                self.require().await?;
+                // It may be there by now; if it could not be made, the next step fails.
+                let _ = self.make_directory(&self.url(&format!("{INCOMING}/{LOCKS}"))).await;
+                self.lock(&lock).await?
+            }
+            locked => locked?,
+        };
+        let named = self.give_name(incoming, name, "F").await;
+        // Left, the lock ends by itself.
+        let _ = http::tell(self.request(method("UNLOCK"), &lock).header("lock-token", token)).await;
+        named
+    }
+
+    /// The token of a lock that is ours now.
+    async fn lock(&self, url: &str) -> Result<HeaderValue, Failure> {
+        let request = self.request(method("LOCK"), url).header("depth", "0").header("timeout", LOCKED_FOR);
         let locked = http::send(request.header("content-type", "application/xml").body(EXCLUSIVE)).await;
         let answer = locked.map_err(|failure| match failure {
             Failure::Status(status, _) if matches!(status.as_u16(), 405 | 501) => Failure::Refused(
@@ -259,15 +286,7 @@ impl Webdav {
         let token = answer.headers().get("lock-token").cloned();
         let token = token.ok_or_else(|| Failure::Lost("the server locked without a token".into()))?;
         http::body(answer, MAX_LISTING).await?;
-        let named = self.give_name(incoming, name, "F").await;
-        // Removing what is locked ends the lock (RFC 4918 §9.6.1).
-        let mut condition = b"(".to_vec();
-        condition.extend_from_slice(token.as_bytes());
-        condition.push(b')');
-        let condition = HeaderValue::from_bytes(&condition).map_err(|_| Failure::Lost("no token".into()))?;
-        // Left, the lock ends by itself.
-        let _ = http::tell(self.request(Method::DELETE, &lock).header("if", condition)).await;
-        named
+        Ok(token)
     }
 
     /// Gives a file its name, and makes the directories of the name when they are missing.

@@ -18,7 +18,7 @@ use crate::message::{Procedure, put_call, put_reply};
 use crate::outbox::{CallPermit, Outbox};
 use crate::record::LAST_FRAGMENT;
 use crate::tls::TlsClient;
-use crate::transport::Output;
+use crate::transport::{Input, Output};
 use crate::{Connection, Credential, Limits, OpaqueAuth, Reply, RpcError, Service, Transport};
 
 /// Room for the header of a reply or of a call with AUTH_SYS and few groups.
@@ -86,6 +86,8 @@ impl Peer {
         let stream = TcpStream::connect(address).await?;
         prepare(&stream)?;
         let address = stream.peer_addr()?;
+        let (reader, writer) = stream.into_split();
+        let stream = tokio::io::join(Input::Tcp(reader), Output::Tcp(writer));
         let (stream, server) = tls.connect(stream, program, version).await?;
         let (reader, writer) = tokio::io::split(stream);
         let connection = Connection::new(Box::new(reader), Box::new(writer), address, service, limits);

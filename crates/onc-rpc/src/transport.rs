@@ -3,9 +3,11 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::tls::TlsPeer;
@@ -42,6 +44,26 @@ pub(crate) enum Output {
     Other(Box<dyn AsyncWrite + Send + Unpin>),
 }
 
+/// Sends what is in several places. `writev`, which the stream itself takes for that, raises SIGPIPE when the other side is gone: the end of
+/// a program that has not been told to ignore it, as those in C have not that use us as a library.
+fn poll_send(
+    stream: &TcpStream,
+    context: &mut Context<'_>,
+    data: &[io::IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    let send = || {
+        let sent = sendmsg(stream, data, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
+        sent.map_err(io::Error::from)
+    };
+    loop {
+        ready!(stream.poll_write_ready(context))?;
+        match stream.try_io(Interest::WRITABLE, send) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            sent => return Poll::Ready(sent),
+        }
+    }
+}
+
 impl AsyncRead for Input {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -69,7 +91,7 @@ impl AsyncWrite for Output {
         data: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Output::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, data),
+            Output::Tcp(stream) => poll_send(stream.as_ref(), context, data),
             Output::Other(stream) => Pin::new(stream).poll_write_vectored(context, data),
         }
     }

@@ -96,7 +96,7 @@ impl Emulator {
         self.serve(listener)
     }
 
-    /// Objects that were asked for so far.
+    /// Objects that were asked for so far, whether or not somebody waited for them.
     pub fn reads(&self) -> u64 {
         self.shared.reads.load(Ordering::Relaxed)
     }
@@ -121,11 +121,14 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let key = uri.path().trim_start_matches('/').split_once('/').map_or("", |(_, key)| key).to_owned();
+    if method == Method::GET && !key.is_empty() {
+        shared.reads.fetch_add(1, Ordering::Relaxed);
+    }
     let latency = if method == Method::PUT || method == Method::DELETE { shared.write } else { shared.read };
     let takes = latency.draw(&mut held(&shared.draws));
     let slower = Duration::from_micros(shared.slower.load(Ordering::Relaxed));
     tokio::time::sleep(takes + slower).await;
-    let key = uri.path().trim_start_matches('/').split_once('/').map_or("", |(_, key)| key).to_owned();
     match method {
         Method::PUT => {
             let mut objects = held(&shared.objects);
@@ -142,7 +145,6 @@ async fn answer(
         }
         Method::GET if key.is_empty() => list(&shared, uri.query().unwrap_or_default()),
         Method::GET | Method::HEAD => {
-            shared.reads.fetch_add(1, Ordering::Relaxed);
             let object = held(&shared.objects).get(&key).cloned();
             match object {
                 Some(object) => part(&headers, object),

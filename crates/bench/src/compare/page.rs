@@ -7,7 +7,7 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plot::COLORS;
-use super::results::{Results, Row};
+use super::results::{Over, Results, Row};
 
 /// The server that the others are held against.
 const OURS: &str = "kurma";
@@ -59,6 +59,10 @@ impl<'a> View<'a> {
         names
     }
 
+    fn is_over_nfs(&self) -> bool {
+        self.results.parameters.over == Over::Nfs
+    }
+
     fn is_open_loop(&self) -> bool {
         self.results.parameters.rate.is_some()
     }
@@ -81,7 +85,7 @@ impl<'a> View<'a> {
             h1 { "Kurma and its peers" }
             p.faint {
                 "Kurma " (version) ", " (made) " UTC. " (machine) " " (figure::bytes(machine.memory_bytes as f64)) " of memory. "
-                (parameters.repetitions) " repetitions, all on this machine, over loopback. "
+                (parameters.repetitions) " repetitions, all on this machine. "
                 @match parameters.rate {
                     None => "Closed loop: a client sends the next operation when the one before is answered.",
                     Some(rate) => {
@@ -209,7 +213,13 @@ impl<'a> View<'a> {
     fn method(&self) -> Markup {
         html! {
             h2 { "How to read it" }
-            p { "One load generator speaks NFSv4.1 to each server in turn; the servers alternate within every repetition, so that whatever else \
+            p {
+                @match self.results.parameters.over {
+                    Over::Nfs => "One load generator speaks NFSv4.1 to each server in turn",
+                    Over::Mounts => "One load generator works by system calls in each mount point in turn, a thread for each operation on the way, \
+                                     and fsync where a write is to be stable; what the kernel has cached is not asked for again",
+                }
+                "; the servers alternate within every repetition, so that whatever else \
                  the machine does hits all of them. All clients of a row begin at a barrier. Rates are means over the repetitions with the \
                  half-width of the 95 % interval (Student's t). Ratios are geometric means of the pairs that were measured one after the \
                  other, with the interval of their logarithms." }
@@ -217,8 +227,11 @@ impl<'a> View<'a> {
                  not exceed. In a closed loop a server that stalls is asked less meanwhile; for what users would then see, run an open loop \
                  (" code { "--rate" } "): there every operation counts from when it was meant to begin." }
             p { "CPU is the server's processor time, user and system, for each unit: while the clients work, and until everything is written \
-                 out (for Kurma: dispersed to its clouds; for others: synced). RPCs are compounds. A compound queues for a free slot of its \
-                 session; its answer takes from there until it is back. Clouds are asked until everything is written out." }
+                 out (for Kurma: dispersed to its clouds; for others: synced). "
+                @if self.is_over_nfs() {
+                    "RPCs are compounds. A compound queues for a free slot of its session; its answer takes from there until it is back. "
+                }
+                "Clouds are asked until everything is written out." }
             p { "Sources in parentheses are sections of a digest of Ming Chen's thesis (Stony Brook, 2017); docs/benchmarks.md has the parameters \
                  there beside those here." }
             p { "All samples and histograms are in " code { "report.json" } " beside this page." }

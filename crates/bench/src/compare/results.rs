@@ -5,13 +5,13 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::Latencies;
-use crate::machine::Machine;
+use crate::machine::{Machine, machine};
 use crate::peer::CloudUse;
 use crate::sample::{Estimate, Ratio, estimate, ratio};
 use crate::workload::{Done, Workload};
 
 /// Of [`Results::format`].
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A whole comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,32 @@ pub struct Parameters {
     /// Operations a second of an open loop; none: the loop was closed.
     pub rate: Option<f64>,
     pub seed: Option<u64>,
+    /// How the load reached the servers.
+    pub over: Over,
+}
+
+impl Results {
+    /// Nothing is measured yet.
+    pub fn begin(parameters: Parameters) -> Results {
+        Results {
+            format: FORMAT,
+            made: now(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: machine(),
+            parameters,
+            servers: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+/// How a load reaches a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Over {
+    /// By requests of the load generator.
+    Nfs,
+    /// By system calls, through a mount point.
+    Mounts,
 }
 
 /// A server, and whether it keeps its word.
@@ -142,6 +168,21 @@ impl Row {
         }
     }
 
+    /// One repetition more, or why there are no further ones; says so, too.
+    pub fn add(&mut self, which: &str, measured: anyhow::Result<Sample>) {
+        match measured {
+            Ok(sample) => {
+                eprintln!("{which} {:.0} {}/s", sample.rate, self.unit);
+                self.samples.push(sample);
+            }
+            Err(error) => {
+                eprintln!("{which} {error:#}");
+                self.missing = Some(format!("{error:#}"));
+                self.failed = true;
+            }
+        }
+    }
+
     /// Mean over the repetitions; none without any.
     pub fn of(&self, what: impl Fn(&Sample) -> f64) -> Option<Estimate> {
         let samples: Vec<f64> = self.samples.iter().map(what).collect();
@@ -163,7 +204,7 @@ impl Row {
 }
 
 /// UTC, to the second.
-pub fn now() -> String {
+fn now() -> String {
     let output = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M:%S"]).output();
     output.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default()
 }
@@ -229,7 +270,13 @@ pub mod tests {
             made: "2026-01-02 03:04:05".into(),
             version: "0.1.0".into(),
             machine: Machine { cores: 2, processor: "Z80".into(), memory_bytes: 1 << 34, kernel: "6".into() },
-            parameters: Parameters { repetitions: 3, shrink: 1, rate: Some(500.0), seed: Some(1) },
+            parameters: Parameters {
+                repetitions: 3,
+                shrink: 1,
+                rate: Some(500.0),
+                seed: Some(1),
+                over: Over::Nfs,
+            },
             servers: vec![Server {
                 name: "kurma".into(),
                 promise: "everything".into(),

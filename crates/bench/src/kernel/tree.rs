@@ -1,8 +1,8 @@
 //! Programs over whole trees, with the requests of the Linux client.
 //!
 //! `cp -r` reads, makes and writes file by file, and sets no attributes beyond those of OPEN; `cp -rs` makes a link for each name; tar
-//! reads file by file; untar sets the times of each object (one SETATTR, though GNU tar as root has three); `rm -rf` is READDIR for
-//! each directory and REMOVE for each name.
+//! reads file by file; untar sets the times of each object (one SETATTR, though GNU tar as root has three), but for `untar -m -o` only
+//! what directories may be; `rm -rf` is READDIR for each directory and REMOVE for each name.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -84,8 +84,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// `tar -x` of an archive of this tree.
-    pub async fn unpack(&self, tree: &Tree, to: &str) -> Result<()> {
+    /// `tar -x` of an archive of this tree, or with `touch` `tar -xmo`.
+    pub async fn unpack(&self, tree: &Tree, to: &str, touch: bool) -> Result<()> {
         for object in tree.objects() {
             match object {
                 Object::Directory(name) => {
@@ -96,8 +96,10 @@ impl Kernel {
                 Object::File(name) => {
                     let path = format!("{to}/{name}");
                     self.write(&path, &Tree::content(&name)).await?;
-                    // Standing for the times: it costs the same.
-                    self.set_mode(&path, 0o644).await?;
+                    if !touch {
+                        // Standing for the times: it costs the same.
+                        self.set_mode(&path, 0o644).await?;
+                    }
                 }
             }
         }

@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,19 @@ impl Kurma {
         let mut kurma = Kurma::new(binary)?;
         kurma.start(data)?;
         Ok(kurma)
+    }
+
+    /// A configuration with these clouds, which are directories; no backups. What is removed leaves the clouds when it is asked for, not while
+    /// something is measured.
+    pub fn on_directories(folder: &Path, clouds: &[&str]) -> Result<String> {
+        let mut text =
+            String::from("[gateway]\nid = 1\n[backup]\ninterval = \"0s\"\n[upkeep]\ngc_delay = \"0s\"\n");
+        for name in clouds {
+            let cloud = folder.join("clouds").join(name);
+            std::fs::create_dir_all(&cloud)?;
+            write!(text, "[[cloud]]\nname = \"{name}\"\nurl = \"dir:{}\"\n", cloud.display())?;
+        }
+        Ok(text)
     }
 
     /// Runs a command of the gateway's administrator.

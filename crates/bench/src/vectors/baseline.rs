@@ -44,7 +44,7 @@ pub async fn run(kernel: &Kernel, workload: Workload, place: &Place<'_>) -> Resu
         }
         Workload::Remove => kernel.remove_tree(&place.made(workload)).await?,
         Workload::Pack => kernel.pack(&place.original(), &place.packed).await?,
-        Workload::Unpack => kernel.unpack(place.tree, &place.made(workload)).await?,
+        Workload::Unpack { touch } => kernel.unpack(place.tree, &place.made(workload), touch).await?,
         Workload::Page => {
             let folder = place.page();
             let index = kernel.whole(&format!("{folder}/index.html")).await?;

@@ -1,7 +1,7 @@
 //! Who does the workloads.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -30,6 +30,13 @@ pub enum Contender {
     Foreign(Foreign),
 }
 
+/// When a run is stopped: after so long; and how many round trips it would have made.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub patience: Duration,
+    pub round_trips: f64,
+}
+
 impl Contender {
     /// All of them; nfs4fs only if it is there.
     pub fn all(line: &Line, setting: &Setting, python: &Path, export: &str) -> Result<Vec<Contender>> {
@@ -43,8 +50,13 @@ impl Contender {
         Ok(all)
     }
 
-    /// What a workload takes, by a new connection, with nothing in memory; nothing if it cannot be done.
-    pub async fn run(&mut self, workload: Workload, place: &Place<'_>) -> Result<Option<Run>> {
+    /// What a workload takes, by a new connection, with nothing in memory; nothing if it cannot be done. Vectors have no limit.
+    pub async fn run(
+        &mut self,
+        workload: Workload,
+        place: &Place<'_>,
+        limit: Option<Limit>,
+    ) -> Result<Option<Run>> {
         let first = match workload {
             Workload::ReadAgain { size, .. } => Some(Workload::ReadAgain { size, times: 1 }),
             _ => None,
@@ -56,9 +68,14 @@ impl Contender {
                     baseline::run(&kernel, first, place).await?;
                 }
                 let (before, start) = (kernel.round_trips(), Instant::now());
-                baseline::run(&kernel, workload, place).await?;
+                let patience = limit.map_or(Duration::MAX, |limit| limit.patience);
+                let ended = tokio::time::timeout(patience, baseline::run(&kernel, workload, place)).await;
                 let seconds = start.elapsed().as_secs_f64();
-                Ok(Some(Run { seconds, round_trips: (kernel.round_trips() - before) as f64 }))
+                let made = (kernel.round_trips() - before) as f64;
+                match (ended, limit) {
+                    (Err(_), Some(limit)) => Ok(Some(Run::stopped(seconds, made, limit.round_trips))),
+                    (ended, _) => ended?.map(|()| Some(Run::whole(seconds, made))),
+                }
             }
             Contender::Ours { line, kurma } => {
                 let mut ours = Ours::connect(line, kurma.clone(), workload).await?;
@@ -70,14 +87,14 @@ impl Contender {
                 let seconds = start.elapsed().as_secs_f64();
                 let round_trips = (ours.round_trips() - before) as f64;
                 ours.close().await?;
-                Ok(Some(Run { seconds, round_trips }))
+                Ok(Some(Run::whole(seconds, round_trips)))
             }
             Contender::Foreign(foreign) => {
                 foreign.connect()?;
                 if let Some(first) = first {
-                    foreign.run(first, place)?;
+                    foreign.run(first, place, None)?;
                 }
-                foreign.run(workload, place)
+                foreign.run(workload, place, limit)
             }
         }
     }

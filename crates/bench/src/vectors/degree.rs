@@ -88,7 +88,7 @@ async fn one_at_a_time(line: &Line, near: &Client, call: Call, folder: &str, rep
         trips = kernel.round_trips() - before;
         call.check(near, &folder, ALONE).await?;
     }
-    Ok(Run { seconds: estimate(&seconds).mean, round_trips: trips as f64 / ALONE as f64 })
+    Ok(Run::whole(estimate(&seconds).mean, trips as f64 / ALONE as f64))
 }
 
 async fn of_degree(
@@ -115,5 +115,5 @@ async fn of_degree(
         client.close().await?;
         call.check(near, &folder, calls * degree).await?;
     }
-    Ok(Run { seconds: estimate(&seconds).mean, round_trips: trips as f64 / calls as f64 })
+    Ok(Run::whole(estimate(&seconds).mean, trips as f64 / calls as f64))
 }

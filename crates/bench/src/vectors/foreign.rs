@@ -1,12 +1,15 @@
 //! Workloads by the Python package nfs4fs: one process, which times itself.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::contender::Limit;
 use super::delay::Line;
 use super::place::Place;
 use super::workload::Workload;
@@ -17,9 +20,10 @@ use crate::personality::{Act, Personality};
 const SCRIPT: &str = include_str!("foreign.py");
 
 pub struct Foreign {
+    python: PathBuf,
     child: Child,
     requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: Receiver<String>,
     line: Line,
     /// The folder of the server that its paths begin at.
     root: String,
@@ -37,10 +41,15 @@ impl Foreign {
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("no pipes to {}", python.display());
         };
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            BufReader::new(answers).lines().map_while(Result::ok).try_for_each(|answer| send.send(answer))
+        });
         Ok(Foreign {
+            python: python.into(),
             child,
             requests,
-            answers: BufReader::new(answers),
+            answers: receive,
             line: line.clone(),
             root: root.into(),
         })
@@ -48,35 +57,49 @@ impl Foreign {
 
     /// Has it connect anew.
     pub fn connect(&mut self) -> Result<()> {
-        let answer = tokio::task::block_in_place(|| self.ask(&json!({ "do": "connect" })))?;
-        match answer["error"].as_str() {
+        let answer = tokio::task::block_in_place(|| self.ask(&json!({ "do": "connect" }), Duration::MAX))?;
+        match answer.as_ref().and_then(|answer| answer["error"].as_str()) {
             Some(error) => bail!("nfs4fs: {error}"),
             None => Ok(()),
         }
     }
 
-    /// What it took; nothing if it has no such thing.
+    /// What it took; nothing if it has no such thing. One that is stopped ends the process, and there is a new one then.
     ///
     /// # Errors
     /// What it said, or that it is gone.
-    pub fn run(&mut self, workload: Workload, place: &Place<'_>) -> Result<Option<Run>> {
+    pub fn run(
+        &mut self,
+        workload: Workload,
+        place: &Place<'_>,
+        limit: Option<Limit>,
+    ) -> Result<Option<Run>> {
         let Some(request) = self.request(workload, place) else { return Ok(None) };
-        let before = self.line.requests();
-        let answer = tokio::task::block_in_place(|| self.ask(&request))?;
-        let round_trips = (self.line.requests() - before) as f64;
+        let (before, start) = (self.line.requests(), Instant::now());
+        let patience = limit.map_or(Duration::MAX, |limit| limit.patience);
+        let answer = tokio::task::block_in_place(|| self.ask(&request, patience))?;
+        let seconds = start.elapsed().as_secs_f64();
+        let made = (self.line.requests() - before) as f64;
+        let Some(answer) = answer else {
+            *self = Foreign::start(&self.python, &self.line, &self.root)?;
+            return Ok(limit.map(|limit| Run::stopped(seconds, made, limit.round_trips)));
+        };
         match answer["seconds"].as_f64() {
-            Some(seconds) => Ok(Some(Run { seconds, round_trips })),
+            Some(seconds) => Ok(Some(Run::whole(seconds, made))),
             None => bail!("nfs4fs: {}", answer["error"].as_str().unwrap_or("no answer")),
         }
     }
 
-    fn ask(&mut self, request: &Value) -> Result<Value> {
+    /// Its answer; nothing if there is none within this time.
+    fn ask(&mut self, request: &Value, patience: Duration) -> Result<Option<Value>> {
         writeln!(self.requests, "{request}")
             .and_then(|()| self.requests.flush())
             .context("nfs4fs is gone")?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer)?;
-        serde_json::from_str(&answer).context("nfs4fs is gone")
+        match self.answers.recv_timeout(patience) {
+            Ok(answer) => Ok(Some(serde_json::from_str(&answer).context("what nfs4fs answers")?)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => bail!("nfs4fs is gone"),
+        }
     }
 
     /// A path from its root.
@@ -111,7 +134,11 @@ impl Foreign {
             // It makes one link at a time.
             Workload::Link => return None,
             Workload::Pack => json!({ "do": "pack", "path": original, "archive": place.packed }),
-            Workload::Unpack => json!({ "do": "unpack", "archive": place.archive, "to": made }),
+            // It sets no times.
+            Workload::Unpack { touch: false } => return None,
+            Workload::Unpack { touch: true } => {
+                json!({ "do": "unpack", "archive": place.archive, "to": made })
+            }
             Workload::Remove => json!({ "do": "remove", "path": made }),
             Workload::Page => {
                 json!({ "do": "page", "path": self.path(&place.page()), "size": page::bytes() })

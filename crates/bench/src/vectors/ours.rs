@@ -92,10 +92,14 @@ impl Ours {
                 let tree = self.url(&place.original());
                 self.tool(Command::new(&self.kurma).args(["tar", "-f"]).arg(&place.packed).arg(tree))?;
             }
-            Workload::Unpack => {
+            Workload::Unpack { touch } => {
                 let into = self.url(&place.made(workload));
                 let mut untar = Command::new(&self.kurma);
-                self.tool(untar.args(["untar", "-f"]).arg(&place.archive).arg("-C").arg(into))?;
+                untar.args(["untar", "-f"]).arg(&place.archive).arg("-C").arg(into);
+                if touch {
+                    untar.args(["-m", "-o"]);
+                }
+                self.tool(&mut untar)?;
             }
             Workload::Page => page::get(client, &place.page()).await?,
             Workload::Load(personality) => {

@@ -55,7 +55,8 @@ impl Place<'_> {
         let kind = match workload {
             Workload::Copy => "copy",
             Workload::Link => "links",
-            Workload::Unpack => "unpacked",
+            Workload::Unpack { touch: false } => "unpacked",
+            Workload::Unpack { touch: true } => "touched",
             _ => "removed",
         };
         format!("{}/{kind}-{}", self.own, self.repetition)
@@ -96,7 +97,7 @@ impl Place<'_> {
             Workload::ReadAgain { size, .. } if first => {
                 client.vwrite(vec![Write::whole(self.again(size), 0o644, vec![b'g'; size])]).await?;
             }
-            Workload::Unpack => {
+            Workload::Unpack { .. } => {
                 client.ensure_directory(self.made(workload), 0o755).await?;
             }
             Workload::Remove => self.tree.make(client, &self.made(workload)).await?,
@@ -130,7 +131,7 @@ impl Place<'_> {
                     ensure!(filled, "file {n} of {size} bytes has another content");
                 }
             }
-            Workload::Copy | Workload::Unpack => self.tree.check(client, &self.made(workload)).await?,
+            Workload::Copy | Workload::Unpack { .. } => self.tree.check(client, &self.made(workload)).await?,
             Workload::Link => {
                 self.tree.check_links(client, &self.made(workload), &self.original()).await?;
             }

@@ -17,6 +17,20 @@ use crate::sample::{Median, median};
 pub struct Run {
     pub seconds: f64,
     pub round_trips: f64,
+    /// It was not stopped on the way; if it was, `seconds` are in proportion to the round trips that it made until then.
+    pub is_whole: bool,
+}
+
+impl Run {
+    /// One that was not stopped.
+    pub fn whole(seconds: f64, round_trips: f64) -> Run {
+        Run { seconds, round_trips, is_whole: true }
+    }
+
+    /// One that made some of so many round trips until it was stopped.
+    pub fn stopped(seconds: f64, made: f64, round_trips: f64) -> Run {
+        Run { seconds: seconds * (round_trips / made.max(1.0)), round_trips, is_whole: false }
+    }
 }
 
 /// All times of one workload over one line, of each of [`CONTENDERS`].
@@ -99,15 +113,22 @@ fn seconds(runs: &[Run]) -> Median {
 pub fn write(arguments: &Vectors, rows: &[Row], degrees: &[degree::Row]) -> Result<()> {
     let setting = &arguments.setting;
     let mut text = String::from("# Vectors\n\n");
+    let stopped = match arguments.patience {
+        Some(patience) => format!(
+            " what takes one at a time or nfs4fs longer than {patience} s over any line but the first is stopped, and its time, with ~, is \
+             in proportion to the round trips that were made, of those that it makes over the first line;"
+        ),
+        None => String::new(),
+    };
     writeln!(
         text,
         "The vectorized client (`vectors`) against one program that uses one file after the other with the requests of the Linux client \
-         (`one at a time`) and against the Python package nfs4fs; by turns, {} repetitions, more of what is over soon, one of what takes a contender more than {LONG} s; \
+         (`one at a time`) and against the Python package nfs4fs; by turns, {} repetitions, more of what is over soon, one of what takes a contender more than {LONG} s;{} \
          median and its 95 % confidence interval, of few repetitions all of their range; delay each way, by a TCP proxy, which all of them go through. Each begins with nothing in memory. Ratios above 1 \
          are in favour of vectors. Round trips of tar, untar and nfs4fs are counted on the \
          line, and of tar and untar they are with those of connecting, as their time is that of a whole process. Sizes and counts are \
          divided by {}. `paper` is the speed-up in the paper, over one operation at a time, on other machines and other delays.\n",
-        setting.repeat, setting.shrink
+        setting.repeat, stopped, setting.shrink
     )?;
     if !rows.is_empty() {
         workloads(&mut text, rows)?;
@@ -149,7 +170,8 @@ fn workloads(text: &mut String, rows: &[Row]) -> Result<()> {
             runs => {
                 let Median { median, low, high } = seconds(runs);
                 let trips = mean(runs, |run| run.round_trips);
-                format!("{median:.3} s ({low:.3}–{high:.3}) | {trips:.0}")
+                let about = if runs.iter().all(|run| run.is_whole) { "" } else { "~" };
+                format!("{about}{median:.3} s ({low:.3}–{high:.3}) | {trips:.0}")
             }
         };
         writeln!(

@@ -1,16 +1,18 @@
 //! One server over one line.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use vector_client::Client;
 
-use super::contender::{CONTENDERS, Contender};
+use super::contender::{CONTENDERS, Contender, Limit};
 use super::delay::Line;
 use super::place::Place;
 use super::report::{Row, Run};
 use super::workload::{self, Workload};
-use super::{Vectors, page};
+use super::{Vectors, mean, page};
 use crate::peer::Peer;
 use crate::tree::Tree;
 
@@ -20,6 +22,9 @@ const MORE: usize = 3;
 
 /// A contender that takes longer, in seconds, waits nearly all of the time: it has one run.
 pub const LONG: f64 = 20.0;
+
+/// Round trips that each contender makes for each workload, as counted over an earlier line.
+pub type Known = HashMap<(usize, String), f64>;
 
 /// One server over one line.
 pub struct Scene<'a> {
@@ -39,6 +44,7 @@ impl Scene<'_> {
         export: &str,
         base: &str,
         scratch: &Path,
+        known: &mut Known,
     ) -> Result<Vec<Row>> {
         let setting = &self.arguments.setting;
         let mut contenders = Contender::all(&self.line, setting, &self.arguments.nfs4fs, export)?;
@@ -53,7 +59,7 @@ impl Scene<'_> {
                 // None is always the first.
                 for turn in 0..contenders.len() {
                     let at = (repetition + turn) % contenders.len();
-                    if row.runs[at].iter().any(|run| run.seconds > LONG) {
+                    if row.runs[at].iter().any(|run| run.seconds > LONG || !run.is_whole) {
                         continue;
                     }
                     let place = Place {
@@ -66,8 +72,13 @@ impl Scene<'_> {
                     };
                     let prepared = place.prepare(self.near, workload).await;
                     peer.settle()?;
+                    let of = known.get(&(at, workload.name())).copied();
+                    let limit = self.arguments.patience.zip(of).map(|(patience, round_trips)| Limit {
+                        patience: Duration::from_secs(patience),
+                        round_trips,
+                    });
                     let run = match prepared {
-                        Ok(()) => self.measure(&mut contenders[at], workload, &place).await,
+                        Ok(()) => self.measure(&mut contenders[at], workload, &place, limit).await,
                         Err(error) => Err(error.context("preparing it")),
                     };
                     match run {
@@ -83,6 +94,11 @@ impl Scene<'_> {
                 }
             }
             row.announce();
+            for (at, runs) in
+                row.runs.iter().enumerate().filter(|(at, runs)| !runs.is_empty() && !row.failed[*at])
+            {
+                known.entry((at, workload.name())).or_insert_with(|| mean(runs, |run| run.round_trips));
+            }
             rows.push(row);
         }
         Ok(rows)
@@ -93,9 +109,10 @@ impl Scene<'_> {
         contender: &mut Contender,
         workload: Workload,
         place: &Place<'_>,
+        limit: Option<Limit>,
     ) -> Result<Option<Run>> {
-        let run = contender.run(workload, place).await?;
-        if run.is_some() {
+        let run = contender.run(workload, place, limit).await?;
+        if run.is_some_and(|run| run.is_whole) {
             place.check(self.near, workload).await?;
         }
         if let (Some(run), Workload::Page, Contender::Ours { .. }) = (&run, workload, contender) {

@@ -20,8 +20,8 @@ pub enum Workload {
     Link,
     /// `tar -c` into a local file.
     Pack,
-    /// `tar -x` of a local file.
-    Unpack,
+    /// `tar -x` of a local file; or `tar -xmo`, which leaves times and owners as they come.
+    Unpack { touch: bool },
     /// `rm -rf`
     Remove,
     /// A page, and all it refers to.
@@ -47,7 +47,8 @@ pub fn all(shrink: usize) -> Vec<Workload> {
         }
     }
     all.extend(AGAIN.map(|(size, times)| Workload::ReadAgain { size, times: (times / shrink).max(4) }));
-    all.extend([Workload::List, Workload::Copy, Workload::Link, Workload::Pack, Workload::Unpack]);
+    all.extend([Workload::List, Workload::Copy, Workload::Link, Workload::Pack]);
+    all.extend([false, true].map(|touch| Workload::Unpack { touch }));
     all.extend([Workload::Remove, Workload::Page]);
     all.extend(PERSONALITIES.map(|personality| Workload::Load(personality.shrunk(shrink))));
     all
@@ -66,7 +67,8 @@ impl Workload {
             Workload::Copy => "cp -r".into(),
             Workload::Link => "cp -rs".into(),
             Workload::Pack => "tar".into(),
-            Workload::Unpack => "untar".into(),
+            Workload::Unpack { touch: false } => "untar".into(),
+            Workload::Unpack { touch: true } => "untar -m -o".into(),
             Workload::Remove => "rm -rf".into(),
             Workload::Page => "page of 96 objects".into(),
             Workload::Load(personality) => personality.name.into(),

@@ -11,9 +11,9 @@ use super::client::Client;
 use super::{MIB, STREAM_DEPTH};
 
 /// The size of the file that random access goes to, in MiB.
-pub(super) const RANDOM_FILE: u64 = 16;
+pub const RANDOM_FILE: u64 = 16;
 /// Of each request of random access, in bytes.
-const RANDOM: u64 = 4096;
+pub const RANDOM: u64 = 4096;
 
 impl Client {
     /// Opens the file that is written or read in pieces.

@@ -19,15 +19,12 @@ impl Client {
 
     /// Where a file of the set is.
     fn set_path(&self, personality: Personality, name: &str) -> String {
-        match directory_of(personality, name) {
-            Some(directory) => format!("{}/set/{directory}/{name}", self.path),
-            None => format!("{}/set/{name}", self.path),
-        }
+        format!("{}/set/{}", self.path, personality.place(name))
     }
 
     pub(super) async fn make_set(&self, personality: Personality) -> Result<()> {
         ensure_folder(&self.kernel, &format!("{}/set", self.path)).await?;
-        for directory in 0..directories_of(personality) {
+        for directory in 0..personality.directories() {
             ensure_folder(&self.kernel, &format!("{}/set/{directory}", self.path)).await?;
         }
         let content = self.content(personality.largest());
@@ -54,20 +51,9 @@ impl Client {
             self.kernel.remove(&self.set_path(personality, &name)).await
         };
         stream::iter(set.map(remove)).buffer_unordered(16).try_collect::<()>().await?;
-        for directory in 0..directories_of(personality) {
+        for directory in 0..personality.directories() {
             self.kernel.remove(&format!("{}/set/{directory}", self.path)).await?;
         }
         self.kernel.remove(&format!("{}/set", self.path)).await
     }
-}
-
-/// Directories of the set of files.
-fn directories_of(personality: Personality) -> usize {
-    personality.files.checked_div(personality.width).unwrap_or(0)
-}
-
-/// That of a file: by its name, so that files that are made later lie among the others.
-fn directory_of(personality: Personality, name: &str) -> Option<usize> {
-    let sum = name.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    sum.checked_rem(directories_of(personality))
 }

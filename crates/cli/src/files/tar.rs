@@ -10,6 +10,7 @@ use std::path::Path;
 use clap::Args;
 
 use self::archive::Compression;
+use self::unpack::Manner;
 use super::mkdir::process_umask;
 use super::session::{self, Common};
 use crate::command::Context;
@@ -79,16 +80,35 @@ pub struct Untar {
     /// Say what is unpacked
     #[arg(short = 'v', long)]
     verbose: bool,
+    /// Let the times be those of unpacking
+    #[arg(short = 'm', long)]
+    touch: bool,
+    /// Keep permissions as they are in the archive, as root does
+    #[arg(short = 'p', long, visible_alias = "preserve-permissions")]
+    same_permissions: bool,
+    /// Give new files the permissions of the archive without the umask's, as users do
+    #[arg(long, conflicts_with = "same_permissions")]
+    no_same_permissions: bool,
+    /// Let new files belong to whoever unpacks them, as users do
+    #[arg(short = 'o', long)]
+    no_same_owner: bool,
     #[command(flatten)]
     common: Common,
 }
 
 impl Untar {
     pub fn run(self, _: &Context) -> Result<Outcome, Failure> {
-        let umask = process_umask();
+        let is_root = rustix::process::geteuid().is_root();
+        let manner = Manner {
+            umask: process_umask(),
+            same_permissions: self.same_permissions || (is_root && !self.no_same_permissions),
+            same_owner: is_root && !self.no_same_owner,
+            same_time: !self.touch,
+            verbose: self.verbose,
+        };
         session::run("untar", &self.common, async |session| {
             let directory = session.place(&self.directory).await?;
-            unpack::unpack(session, &self.file, directory, umask, self.verbose).await
+            unpack::unpack(session, &self.file, directory, manner).await
         })
     }
 }

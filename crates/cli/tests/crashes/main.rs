@@ -2,7 +2,7 @@
 //!
 //! Clients create, write, commit, rename, link, truncate and remove, each with an exact log of what the server
 //! acknowledged, until the process is killed at a random moment or at a failpoint. `KURMA_CRASHES` is the number of
-//! kills, `KURMA_SEED` repeats the choices of a run.
+//! kills, `KURMA_SEED` repeats the choices of a run. Several gateways live at the same time, for each mostly waits.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
 
@@ -14,7 +14,7 @@ mod support;
 mod worker;
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -23,6 +23,9 @@ use plan::{POINTS, Plan, plans};
 use support::{Client, Gateway, Random, Settings, files_below, fragments_below};
 use worker::{Observed, SHARED, Worker, observe};
 
+/// Gateways that live at the same time.
+const WORLDS: usize = 2;
+/// Clients of each.
 const CLIENTS: usize = 4;
 
 /// How long the load may run towards a failpoint before everything is done to reach it.
@@ -35,47 +38,98 @@ const HELD: usize = 140;
 /// Fragments that a cloud loses when upkeep is to have something to repair.
 const LOST: usize = 12;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
-    let rounds = std::env::var("KURMA_CRASHES").map_or(40, |rounds| rounds.parse().expect("a number"));
+    let rounds = std::env::var("KURMA_CRASHES").map_or(100, |rounds| rounds.parse().expect("a number"));
     let mut random = Random::from_environment("crashes");
+    let plans = plans(rounds, &mut random);
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { journal: "64MiB", lease: "10s", ..Settings::in_folder(folder.path()) };
-    let mut run = Run::begin(folder.path(), &settings, &mut random).await;
-    for (round, plan) in plans(rounds, &mut random).into_iter().enumerate() {
-        println!("round {round}: {plan:?}");
-        run.round(&plan).await;
+    let worlds = (0..WORLDS).map(|world| {
+        let folder = folder.path().join(world.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let settings = Settings { journal: "64MiB", lease: "10s", ..Settings::in_folder(&folder) };
+        let plans: Vec<Plan> = plans.iter().skip(world).step_by(WORLDS).cloned().collect();
+        tokio::spawn(live(folder, settings, plans, random.fork()))
+    });
+    let mut lives: Vec<(Run, Settings)> = Vec::new();
+    for world in worlds.collect::<Vec<_>>() {
+        lives.push(world.await.unwrap());
+    }
+    // Luck decides whether a point is passed so often in one life; each must have been the end of one.
+    for turn in 0..4 {
+        for name in unreached(&points(&lives)) {
+            println!("once more: {name}");
+            lives[turn % WORLDS].0.round(&Plan::Point { name, nth: 1 }).await;
+        }
+    }
+    for (run, settings) in &mut lives {
+        run.compare_with_clouds_only(settings).await;
+        run.expect_nothing_but_fragments_of_files().await;
+    }
+    report(&lives);
+}
+
+/// The rounds of one gateway.
+async fn live(folder: PathBuf, settings: Settings, plans: Vec<Plan>, mut random: Random) -> (Run, Settings) {
+    let world = folder.file_name().unwrap().to_owned();
+    let mut run = Run::begin(&folder, &settings, &mut random).await;
+    for (round, plan) in plans.iter().enumerate() {
+        println!("gateway {world:?}, round {round}: {plan:?}");
+        run.round(plan).await;
         if round % 10 == 9 {
             run.compare_with_clouds_only(&settings).await;
         }
     }
-    // Luck decides whether a point is passed so often in one life; each must have been the end of one.
-    for _ in 0..4 {
-        for name in run.unreached() {
-            println!("once more: {name}");
-            run.round(&Plan::Point { name, nth: 1 }).await;
-        }
+    (run, settings)
+}
+
+/// Rounds and hits by failpoint.
+type Points = BTreeMap<&'static str, (u32, u32)>;
+
+/// Of all gateways.
+fn points(lives: &[(Run, Settings)]) -> Points {
+    let mut points = Points::new();
+    for (name, (rounds, hits)) in lives.iter().flat_map(|(run, _)| &run.points) {
+        let of_all = points.entry(*name).or_default();
+        *of_all = (of_all.0 + rounds, of_all.1 + hits);
     }
-    run.compare_with_clouds_only(&settings).await;
-    run.expect_nothing_but_fragments_of_files().await;
-    run.report();
+    points
+}
+
+/// Points at which no crash happened.
+fn unreached(points: &Points) -> Vec<&'static str> {
+    let names = POINTS.iter().map(|(name, _)| *name);
+    names.filter(|name| points.get(name).is_none_or(|(_, hits)| *hits == 0)).collect()
+}
+
+fn report(lives: &[(Run, Settings)]) {
+    let acknowledged: u64 =
+        lives.iter().flat_map(|(run, _)| &run.workers).map(|worker| worker.acknowledged).sum();
+    let count: u64 = lives.iter().map(|(run, _)| run.life).sum();
+    println!("{count} lives, {acknowledged} steps acknowledged");
+    let points = points(lives);
+    for (name, what) in &*POINTS {
+        let (rounds, hits) = points.get(name).copied().unwrap_or_default();
+        println!("{name:<26} {hits} of {rounds}  {what}");
+    }
+    let never = unreached(&points);
+    assert!(never.is_empty(), "no crash happened at {never:?}");
 }
 
 /// The whole scenario: one gateway, its clients, and how often each point was reached.
-struct Run<'a> {
-    folder: &'a Path,
+struct Run {
+    folder: PathBuf,
     gateway: Gateway,
     workers: Vec<Worker>,
     random: Random,
     /// Starts of the gateway.
     life: u64,
     observed: HashSet<String>,
-    /// Rounds and hits by failpoint.
-    points: BTreeMap<&'static str, (u32, u32)>,
+    points: Points,
 }
 
-impl<'a> Run<'a> {
-    async fn begin(folder: &'a Path, settings: &Settings, random: &mut Random) -> Run<'a> {
+impl Run {
+    async fn begin(folder: &Path, settings: &Settings, random: &mut Random) -> Run {
         let gateway = Gateway::start_with(&folder.join("data"), settings);
         let mut workers: Vec<Worker> =
             (0..CLIENTS).map(|number| Worker::new(number, random.fork())).collect();
@@ -85,13 +139,13 @@ impl<'a> Run<'a> {
         }
         let random = random.fork();
         let mut run = Run {
-            folder,
+            folder: folder.into(),
             gateway,
             workers,
             random,
             life: 1,
             observed: HashSet::new(),
-            points: BTreeMap::new(),
+            points: Points::new(),
         };
         run.gateway.kill();
         run
@@ -304,22 +358,5 @@ impl<'a> Run<'a> {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         panic!("the clouds do not come to hold what the metadata names: {seen:#?}");
-    }
-
-    fn report(&self) {
-        let acknowledged: u64 = self.workers.iter().map(|worker| worker.acknowledged).sum();
-        println!("{} lives, {acknowledged} steps acknowledged", self.life);
-        for (name, what) in &*POINTS {
-            let (rounds, hits) = self.points.get(name).copied().unwrap_or_default();
-            println!("{name:<26} {hits} of {rounds}  {what}");
-        }
-        let never = self.unreached();
-        assert!(never.is_empty(), "no crash happened at {never:?}");
-    }
-
-    /// Points at which no crash happened.
-    fn unreached(&self) -> Vec<&'static str> {
-        let names = POINTS.iter().map(|(name, _)| *name);
-        names.filter(|name| self.points.get(name).is_none_or(|(_, hits)| *hits == 0)).collect()
     }
 }

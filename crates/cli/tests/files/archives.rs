@@ -1,6 +1,9 @@
 //! `tar` and `untar`, with the archives of others.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
 
 use crate::world::{World, kurma, output, plant, real, tool};
 
@@ -81,6 +84,61 @@ async fn archives_go_from_each_to_each() {
     let mut theirs: Vec<&str> = theirs.lines().collect();
     theirs.sort_unstable();
     assert_eq!(names, theirs);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn attributes_are_kept_or_not_as_by_tar() {
+    let world = World::new();
+    let folder = world.local("here");
+    plant(&folder.join("tree"));
+    let set = |name: &str, mode: u32| {
+        let path = folder.join("tree").join(name);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, mode) in [("all", 0o777), ("runs-as", 0o6755), ("read-only", 0o444), ("sticky", 0o1666)] {
+        std::fs::write(folder.join("tree").join(name), name).unwrap();
+        set(name, mode);
+    }
+    set("empty", 0o3777);
+    real("tar", &folder, &["-cf", "a.tar", "--owner=4321", "--group=1234", "tree"]);
+    let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let is_new = |path: &Path| {
+        let modified = std::fs::symlink_metadata(path).unwrap().modified().unwrap();
+        modified.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() >= before
+    };
+    for words in ["", "-m", "-o", "-m -o", "-p -m", "--no-same-permissions", "--no-same-permissions -m -o"] {
+        let words = || words.split_whitespace();
+        let name: String = words().collect();
+        let [theirs, ours, back] = ["theirs", "ours", "back"].map(|who| format!("{who}{name}"));
+        world.local(&format!("here/{theirs}"));
+        world.local(&format!("here/{ours}"));
+        let unpack = |tool: &mut Command, into: &str| {
+            let ended = output(tool.args(["-f", "a.tar", "-C", into]).args(words()));
+            assert!(ended.status.success(), "{name}: {}", String::from_utf8_lossy(&ended.stderr));
+        };
+        unpack(tool("tar", &folder).arg("-x"), &theirs);
+        unpack(kurma(&folder).arg("untar"), &ours);
+        let url = world.url(&ours);
+        world.kurma(&folder, &["mkdir", &url]);
+        unpack(kurma(&folder).arg("untar"), &url);
+        world.kurma(&folder, &["cp", "-a", &url, &back]);
+        let picture = |root: &str| {
+            let mut lines = real("find", &folder.join(root), &["tree", "-printf", FORMAT])
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>();
+            lines.sort();
+            lines
+        };
+        for root in [&ours, &back] {
+            assert_eq!(picture(root), picture(&theirs), "{root}");
+            for file in ["old", "a/one", "empty"] {
+                let [path, expected] = [root, &theirs].map(|root| folder.join(root).join("tree").join(file));
+                assert_eq!(is_new(&path), is_new(&expected), "{}", path.display());
+            }
+        }
+    }
+    world.gateway.check();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

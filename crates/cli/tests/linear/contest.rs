@@ -50,7 +50,23 @@ pub trait Expects: Model {
 }
 
 impl<M: Expects> Contest<M> {
-    pub fn begin<C: Contender<Model = M>>(
+    /// An object of each name, with its clients.
+    pub fn begin_all<C: Contender<Model = M>>(
+        world: &Arc<World>,
+        model: M,
+        objects: Vec<(String, Vec<C>)>,
+        random: &mut Random,
+    ) -> Vec<Contest<M>>
+    where
+        M: Clone + 'static,
+        M::Call: Send + Sync,
+        M::Answer: Send + Sync,
+    {
+        let begin = |(name, clients)| Contest::begin(world, name, model.clone(), clients, random);
+        objects.into_iter().map(begin).collect()
+    }
+
+    fn begin<C: Contender<Model = M>>(
         world: &Arc<World>,
         name: String,
         model: M,
@@ -114,6 +130,7 @@ async fn work<C: Contender>(
     mut random: Random,
 ) -> History<C::Model> {
     let mut history = Vec::new();
+    let mut lost = 0;
     let mut left = Left { world: &world, operations: world.operations };
     while left.operations > 0 {
         let call = client.choose(&mut random);
@@ -125,7 +142,8 @@ async fn work<C: Contender>(
                 history.push(Operation { client: number, call, called, end: End::Answered { at, answer } });
             }
             None => {
-                let death = world.death_after(called);
+                lost += 1;
+                let death = world.death_after(called, lost);
                 let amends = client.amends(&call);
                 let end = End::Lost { until: Some(death) };
                 history.push(Operation { client: number, call, called, end });
@@ -141,6 +159,7 @@ async fn work<C: Contender>(
         left.operations -= 1;
     }
     drop(left);
+    world.keep(client);
     history
 }
 

@@ -63,6 +63,7 @@ pub enum Answer {
     Locked(usize, Range, Kind),
 }
 
+#[derive(Clone)]
 pub struct Locks;
 
 impl Locks {

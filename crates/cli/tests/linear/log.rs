@@ -45,6 +45,7 @@ impl Content {
     }
 }
 
+#[derive(Clone)]
 pub struct Log;
 
 impl Model for Log {

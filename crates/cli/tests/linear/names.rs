@@ -46,6 +46,7 @@ pub enum Answer {
     Listed([FileNumber; NAMES]),
 }
 
+#[derive(Clone)]
 pub struct Folder;
 
 impl Folder {

@@ -33,6 +33,7 @@ pub enum Answer {
     Busy,
 }
 
+#[derive(Clone)]
 pub struct Pair;
 
 impl Model for Pair {
@@ -215,7 +216,8 @@ pub fn notices_a_stale_read(mut history: History<Pair>) {
             _ => None,
         });
         let writes: Vec<_> = writes.collect();
-        let newer = writes.iter().find(|(_, _, end)| *end < history[read].called)?;
+        let before = writes.iter().filter(|(_, _, end)| *end < history[read].called);
+        let newer = before.max_by_key(|(at, ..)| history[*at].called)?;
         let older = writes.iter().find(|(_, _, end)| *end < history[newer.0].called)?;
         Some((read, older.1))
     });

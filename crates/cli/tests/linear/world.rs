@@ -1,5 +1,6 @@
 //! What all clients have in common: the server, the clock, and when the server died.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,12 +16,13 @@ pub struct World {
     began: Instant,
     deaths: Mutex<Vec<Duration>>,
     done: watch::Sender<usize>,
+    stay: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl World {
     pub fn new(server: SocketAddr, operations: usize) -> World {
         let (deaths, done) = (Mutex::default(), watch::Sender::new(0));
-        World { server, operations, began: Instant::now(), deaths, done }
+        World { server, operations, began: Instant::now(), deaths, done, stay: Mutex::default() }
     }
 
     pub fn now(&self) -> Duration {
@@ -37,16 +39,25 @@ impl World {
         self.done.subscribe().wait_for(|done| *done >= operations).await.unwrap();
     }
 
-    /// The server is dead now, and there is no other yet.
-    pub fn died(&self) {
-        self.deaths.lock().unwrap().push(self.now());
+    /// A client that has come to its end. It stays until all have: a server that starts again waits for everybody it knew.
+    pub fn keep(&self, client: impl Any + Send) {
+        self.stay.lock().unwrap().push(Box::new(client));
     }
 
-    /// When the server died that had a request sent at this time: it is done by then, or never.
-    pub fn death_after(&self, called: Duration) -> Duration {
-        let deaths = self.deaths.lock().unwrap();
-        let death = deaths.iter().find(|death| **death >= called);
-        *death.expect("an answer is lost only with its server")
+    /// Has the server killed. Whoever has lost an answer by that, and asks when, waits until it is dead.
+    pub fn kill(&self, kill: impl FnOnce()) {
+        let mut deaths = self.deaths.lock().unwrap();
+        kill();
+        deaths.push(self.now());
+    }
+
+    /// When the server was dead that had a request sent at this time, of a client that lost so many answers until now: it is done by then, or
+    /// never.
+    pub fn death_after(&self, called: Duration, lost: usize) -> Duration {
+        let deaths = self.deaths.lock().unwrap().clone();
+        assert!(lost <= deaths.len(), "an answer is lost only with its server");
+        // If there was none after it, it was sent to a server that was dead already.
+        deaths.into_iter().find(|death| *death >= called).unwrap_or(called)
     }
 
     /// A client of its own.

@@ -147,16 +147,20 @@ impl Gateway {
         }
     }
 
-    /// Whether the process has ended.
+    /// Whether the process has ended. Its sockets close before its parent can learn of its end, so one that is at a failpoint
+    /// is waited for.
     pub fn has_died(&mut self) -> bool {
-        if self.ended.is_none() {
-            self.ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
+        let dying = self.was_at_failpoint();
+        if let Some(child) = &mut self.child
+            && self.ended.is_none()
+        {
+            self.ended =
+                if dying { Some(parallel(|| child.wait()).unwrap()) } else { child.try_wait().unwrap() };
         }
         self.ended.is_some()
     }
 
-    /// Whether the process of the last start has killed itself at a failpoint. Its sockets close before its parent can learn of
-    /// its end, so that is no way to know.
+    /// Whether the process of the last start has killed itself at a failpoint.
     pub fn was_at_failpoint(&self) -> bool {
         self.log()[self.logged..].lines().any(|line| line.starts_with("failpoint "))
     }

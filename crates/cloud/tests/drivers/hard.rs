@@ -36,18 +36,18 @@ pub struct Subject<'a> {
 
 /// Creates until it is decided who has. What failed for a while may have taken effect: then the content tells.
 async fn has_created(connection: &Connection, object: &ObjectName, content: Bytes) -> bool {
-    let mut unknown = false;
+    let mut failure = None;
     for _ in 0..1_000 {
         match connection.put(object, vec![content.clone()], PutMode::Create).await {
             Ok(()) => return true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return unknown && connection.get(object, None).await.unwrap() == content;
+                return failure.is_some() && connection.get(object, None).await.unwrap() == content;
             }
-            Err(error) if error.kind().is_retryable() => unknown = true,
+            Err(error) if error.kind().is_retryable() => failure = Some(error),
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("nobody creates {object}")
+    panic!("nobody creates {object}: {}", failure.unwrap())
 }
 
 impl Subject<'_> {

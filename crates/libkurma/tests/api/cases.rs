@@ -36,6 +36,7 @@ macro_rules! cases {
                 "what_was_left_by_a_lost_answer_was_done_once",
                 "connections_are_protected_by_tls",
                 "what_a_server_loses_in_a_restart_is_written_again",
+                "a_line_that_breaks_again_and_again_loses_nothing",
                 "nothing_leads_out_of_the_root",
                 "new_files_have_exactly_the_permission_bits_that_were_asked_for",
                 "what_is_no_regular_file_is_neither_read_nor_waited_for",

@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -248,6 +249,19 @@ static void what_a_server_loses_in_a_restart_is_written_again(world *w)
 	OK(kurma_close(other));
 }
 
+/* The server stays, and knows what it has done; nor does the program get a signal. */
+static void a_line_that_breaks_again_and_again_loses_nothing(world *w)
+{
+	const size_t length = 24 * MIB;
+	const unsigned char *all = bytes(length, 251);
+	const char *path = text("/home/of-%ld", (long)getpid());
+	kurma_writer *writer = writer_of(w->client, new_file(w->client, path), 0);
+	for (size_t done = 0; done < length; done += MIB)
+		OK(kurma_writer_write(writer, all + done, MIB));
+	OK(kurma_writer_close(writer));
+	CHECK(others_see(w, path, all, length));
+}
+
 const test_case writer_cases[] = {
 	CASE(what_is_written_in_pieces_of_any_size_is_one_file),
 	CASE(a_small_file_is_one_round_trip_and_a_large_one_one_for_each_piece),
@@ -255,5 +269,6 @@ const test_case writer_cases[] = {
 	CASE(what_many_threads_write_is_all_there_and_whole),
 	CASE(a_client_that_is_closed_leaves_its_writers_nothing_but_to_be_closed),
 	CASE(what_a_server_loses_in_a_restart_is_written_again),
+	CASE(a_line_that_breaks_again_and_again_loses_nothing),
 	{ NULL, NULL },
 };

@@ -24,13 +24,21 @@ impl Client {
     /// Executes a compound within the client's patience. The instance of the client that it was executed in comes with
     /// the reply.
     pub(super) async fn call<'a>(&self, build: impl Build<'a>) -> Result<(Reply, u64), ClientError> {
-        let courier = Arc::new(Courier::default());
+        self.call_by(&Arc::default(), build).await
+    }
+
+    /// The same, where somebody else watches what becomes of the request.
+    pub(super) async fn call_by<'a>(
+        &self,
+        courier: &Arc<Courier>,
+        build: impl Build<'a>,
+    ) -> Result<(Reply, u64), ClientError> {
         let shared = &self.shared;
         let attempts = async {
             tokio::select! {
                 biased;
                 () = shared.stop.cancelled() => Err(ClientError::Closed),
-                result = self.attempt(&build, &courier) => result,
+                result = self.attempt(&build, courier) => result,
             }
         };
         let result = match tokio::time::timeout(shared.options.patience, attempts).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nfs4::{
     Component, DelegReturnArgs, FileHandle, LockRes, LockType, NfsArgOp, NfsResOp, OpCode, OpenArgs,
-    OpenClaim, OpenDelegation, OpenHow, OpenOk, Outcome, StateId, StateOwner,
+    OpenClaim, OpenDelegation, OpenHow, OpenOk, Outcome, StateOwner,
 };
 
 use super::Client;
@@ -198,25 +198,25 @@ impl Client {
             };
             Ok(Cow::Owned(vec![put_handle(open.handle()), lock]))
         };
-        // Where it has locked for writing and now locks for reading, others may do that, too: not more than that is reclaimed.
         let range = (offset, offset.saturating_add(length));
-        let given_up = match lock_type.is_write() {
-            true => Vec::new(),
-            false => open.give_up(owner, range, Some(lock_type)),
-        };
-        let locked = self.call(build).await.and_then(|(reply, _)| match reply.into_results()?.pop() {
-            Some(NfsResOp::Lock(LockRes::Ok(state_id))) => Ok(state_id),
+        let request = Arc::default();
+        // Where it has locked for writing and now locks for reading, others may do that, too.
+        let giving_up =
+            (!lock_type.is_write()).then(|| open.giving_up(owner, range, Some(lock_type), &request));
+        let locked = self.call_by(&request, build).await;
+        let locked = locked.and_then(|(reply, instance)| match reply.into_results()?.pop() {
+            Some(NfsResOp::Lock(LockRes::Ok(state_id))) => Ok((state_id, instance)),
             _ => Err(ClientError::UnexpectedResult { expected: OpCode::Lock }),
         });
-        let state_id = match locked {
-            Ok(state_id) => state_id,
-            Err(ClientError::Unknown) => return Err(ClientError::Unknown),
-            Err(error) => {
-                open.set_locks(owner, None, &given_up);
-                return Err(error);
-            }
-        };
+        if let Some(giving_up) = giving_up {
+            giving_up.settle(may_be_done(&locked));
+        }
+        let (state_id, instance) = locked?;
         let mut held = open.held.lock();
+        if held.instance != instance {
+            // The server has restarted since, and nobody has reclaimed it.
+            return Err(ClientError::Unknown);
+        }
         let index = match held.locks.iter().position(|lock| lock.owner == *owner) {
             Some(index) => index,
             None => {
@@ -238,42 +238,49 @@ impl Client {
         offset: u64,
         length: u64,
     ) -> Result<(), ClientError> {
-        // From here on it is not reclaimed: the server may have given it to others.
-        let given_up = open.give_up(owner, (offset, offset.saturating_add(length)), None);
-        let mut outcome = self.try_unlock(open, owner, offset, length).await;
-        if let Err(ClientError::Unknown) = outcome {
+        let mut unlocked = self.try_unlock(open, owner, offset, length).await;
+        if let Err(ClientError::Unknown) = unlocked {
             // Unlocking it twice does no harm.
-            outcome = self.try_unlock(open, owner, offset, length).await;
+            unlocked = self.try_unlock(open, owner, offset, length).await;
         }
-        match outcome {
-            Ok(Some(state_id)) => open.set_locks(owner, Some(state_id), &[]),
-            Ok(None) | Err(ClientError::Unknown) => {}
-            // It was not done.
-            Err(_) => open.set_locks(owner, None, &given_up),
-        }
-        outcome.map(drop)
+        unlocked
     }
 
-    /// The state id of the lock-owner's locks after it; none if it has had none since the server restarted.
     async fn try_unlock(
         &self,
         open: &OpenState,
         owner: &StateOwner,
         offset: u64,
         length: u64,
-    ) -> Result<Option<StateId>, ClientError> {
+    ) -> Result<(), ClientError> {
         let build = || {
             open.state_id()?;
             let locks = open.locks_of(owner).map(|locks| unlock(locks, offset, length));
             Ok(Cow::Owned([put_handle(open.handle())].into_iter().chain(locks).collect()))
         };
-        let (reply, _) = self.call(build).await?;
-        match reply.into_results()?.pop() {
-            Some(NfsResOp::Unlock(Outcome::Ok(state_id))) => Ok(Some(state_id)),
-            Some(NfsResOp::PutFh(_)) => Ok(None),
+        let request = Arc::default();
+        let giving_up = open.giving_up(owner, (offset, offset.saturating_add(length)), None, &request);
+        let unlocked = self.call_by(&request, build).await;
+        let unlocked = unlocked.and_then(|(reply, instance)| match reply.into_results()?.pop() {
+            Some(NfsResOp::Unlock(Outcome::Ok(state_id))) => {
+                open.set_locks_id(owner, state_id, instance);
+                Ok(())
+            }
+            // The server knows of no locks of this owner since it restarted.
+            Some(NfsResOp::PutFh(_)) => Ok(()),
             _ => Err(ClientError::UnexpectedResult { expected: OpCode::Unlock }),
-        }
+        });
+        giving_up.settle(may_be_done(&unlocked));
+        unlocked
     }
+}
+
+/// Whether it was done, or nobody knows.
+fn may_be_done<T>(result: &Result<T, ClientError>) -> bool {
+    matches!(
+        result,
+        Ok(_) | Err(ClientError::Unknown | ClientError::Malformed(_) | ClientError::UnexpectedResult { .. })
+    )
 }
 
 fn by_handle(access: u32, owner: StateOwner) -> NfsArgOp {

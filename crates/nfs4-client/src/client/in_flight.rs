@@ -8,7 +8,7 @@ use super::shared::Shared;
 use super::standing::Orphan;
 
 /// What who waits for an exchange and the exchange itself know of each other.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Courier {
     /// The request may have reached the server.
     sent: AtomicBool,

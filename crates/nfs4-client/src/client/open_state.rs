@@ -4,6 +4,7 @@ use nfs4::{FileHandle, LockType, NfsStatus, OpenDelegation, OpenOk, StateId, Sta
 use onc_rpc::Credential;
 use parking_lot::Mutex;
 
+use super::in_flight::Courier;
 use crate::ClientError;
 
 /// A file that stays open from one compound to the next, whatever becomes of sessions, connections and the server
@@ -31,6 +32,8 @@ pub(super) struct Held {
     pub deny: u32,
     pub delegation: OpenDelegation,
     pub locks: Vec<LockOwner>,
+    /// Under way.
+    pub giving_up: Vec<GivenUp>,
     /// Why the server knows nothing of it any more.
     pub lost: Option<NfsStatus>,
 }
@@ -51,6 +54,69 @@ pub(super) struct LockedRange {
     pub end: u64,
 }
 
+/// A request that gives up locks of a lock-owner. As soon as it may have reached the server, they are not reclaimed: others may have had them in
+/// between. Dropped before it is [settled](GivingUp::settle), they are given up.
+pub(super) struct GivingUp<'a> {
+    open: &'a OpenState,
+    request: Arc<Courier>,
+}
+
+/// What a request gives up: these locks become none, or locks for reading.
+#[derive(Debug)]
+pub(super) struct GivenUp {
+    owner: StateOwner,
+    start: u64,
+    end: u64,
+    to: Option<LockType>,
+    request: Arc<Courier>,
+}
+
+impl GivingUp<'_> {
+    /// The request was executed, or was not.
+    pub(super) fn settle(mut self, executed: bool) {
+        self.end(executed);
+    }
+
+    fn end(&mut self, executed: bool) {
+        let mut held = self.open.held.lock();
+        let ours = held.giving_up.iter().position(|other| Arc::ptr_eq(&other.request, &self.request));
+        let Some(given_up) = ours.map(|at| held.giving_up.swap_remove(at)) else { return };
+        if executed {
+            held.give_up(&given_up);
+        }
+    }
+}
+
+impl Drop for GivingUp<'_> {
+    fn drop(&mut self) {
+        self.end(true);
+    }
+}
+
+impl Held {
+    fn give_up(&mut self, given_up: &GivenUp) {
+        let Some(locks) = self.locks.iter_mut().find(|locks| locks.owner == given_up.owner) else { return };
+        let inside = |range: &LockedRange| (range.start.max(given_up.start), range.end.min(given_up.end));
+        let more = locks.ranges.iter().filter(|range| given_up.to.is_none() || range.lock_type.is_write());
+        let more: Vec<_> = more.map(inside).filter(|(start, end)| start < end).collect();
+        for (start, end) in more {
+            locks.set(start, end, given_up.to);
+        }
+    }
+
+    /// What may be given up already is not reclaimed: nobody gets an answer to that any more.
+    pub(super) fn give_up_doubtful(&mut self) {
+        for given_up in std::mem::take(&mut self.giving_up) {
+            if given_up.request.is_doubtful() {
+                self.give_up(&given_up);
+            }
+            self.giving_up.push(given_up);
+        }
+        // A lock-owner without locks is unknown to the server from now on.
+        self.locks.retain(|locks| !locks.ranges.is_empty());
+    }
+}
+
 impl OpenState {
     pub(super) fn new(
         handle: FileHandle,
@@ -68,6 +134,7 @@ impl OpenState {
             deny,
             delegation: opened.delegation.clone(),
             locks: Vec::new(),
+            giving_up: Vec::new(),
             lost: None,
         };
         OpenState { handle, owner, credential, held: Mutex::new(held) }
@@ -111,39 +178,26 @@ impl OpenState {
         held.locks.iter().find(|lock| lock.owner == *owner).map(|lock| lock.state_id.newest())
     }
 
-    /// What this lock-owner has in this range becomes no lock, or one for reading; what was more than that before.
-    pub(super) fn give_up(
+    /// This request makes what this lock-owner has in this range no lock, or one for reading.
+    pub(super) fn giving_up(
         &self,
         owner: &StateOwner,
         (start, end): (u64, u64),
         to: Option<LockType>,
-    ) -> Vec<LockedRange> {
-        let mut held = self.held.lock();
-        let Some(locks) = held.locks.iter_mut().find(|locks| locks.owner == *owner) else {
-            return Vec::new();
-        };
-        let inside = |range: &LockedRange| LockedRange {
-            start: range.start.max(start),
-            end: range.end.min(end),
-            ..*range
-        };
-        let is_more =
-            |range: &LockedRange| range.start < range.end && (to.is_none() || range.lock_type.is_write());
-        let given_up: Vec<_> = locks.ranges.iter().map(inside).filter(is_more).collect();
-        for range in &given_up {
-            locks.set(range.start, range.end, to);
-        }
-        given_up
+        request: &Arc<Courier>,
+    ) -> GivingUp<'_> {
+        let given_up = GivenUp { owner: owner.clone(), start, end, to, request: request.clone() };
+        self.held.lock().giving_up.push(given_up);
+        GivingUp { open: self, request: request.clone() }
     }
 
-    /// This lock-owner has these ranges, too, and its state id may be another.
-    pub(super) fn set_locks(&self, owner: &StateOwner, state_id: Option<StateId>, ranges: &[LockedRange]) {
+    /// What the locks of this lock-owner are called in that instance of the client.
+    pub(super) fn set_locks_id(&self, owner: &StateOwner, state_id: StateId, instance: u64) {
         let mut held = self.held.lock();
-        if let Some(locks) = held.locks.iter_mut().find(|locks| locks.owner == *owner) {
-            locks.state_id = state_id.unwrap_or(locks.state_id);
-            for range in ranges {
-                locks.set(range.start, range.end, Some(range.lock_type));
-            }
+        if held.instance == instance
+            && let Some(locks) = held.locks.iter_mut().find(|locks| locks.owner == *owner)
+        {
+            locks.state_id = state_id;
         }
     }
 

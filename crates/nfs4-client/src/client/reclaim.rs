@@ -110,8 +110,7 @@ async fn reclaim_locks(
     opens: &[Arc<OpenState>],
 ) -> Result<(), ClientError> {
     for open in opens {
-        // A lock-owner without locks is unknown to the server from now on.
-        open.held.lock().locks.retain(|locks| !locks.ranges.is_empty());
+        open.held.lock().give_up_doubtful();
     }
     let limits = shared.limits.get();
     let room = limits.operations.saturating_sub(1).min(limits.cached_response_bytes / RESULT_BYTES) as usize;

@@ -205,6 +205,36 @@ async fn a_lock_that_became_one_for_reading_is_reclaimed_as_that_even_if_the_res
 }
 
 #[tokio::test]
+async fn what_would_have_been_given_up_is_reclaimed_if_nobody_was_asked_before_the_restart() {
+    let mut world = World::new().await;
+    let (client, other) = (world.client().await, world.client().await);
+    let home = home(&client).await;
+    let open = client.open_file(&home, "f", BOTH, unchecked(0o600), owner("o")).await.unwrap();
+    let (one, two) = (owner("one"), owner("two"));
+    client.lock(&open, &one, LockType::Write, 0, 10).await.unwrap();
+    client.lock(&open, &two, LockType::Write, 20, 10).await.unwrap();
+    let file = other.open_file(&home, "f", BOTH, unchecked(0o600), owner("s")).await.unwrap();
+    other.lock(&file, &owner("s"), LockType::Write, 10, 10).await.unwrap();
+    world.stop().await;
+    until(|| client.connections() == 0).await;
+    let (locked, unlocked, ()) = tokio::join!(
+        client.lock(&open, &one, LockType::Read, 0, 20),
+        client.unlock(&open, &two, 20, 5),
+        async {
+            tokio::task::yield_now().await;
+            world.start().await;
+        }
+    );
+    // It is denied for what is behind its own, and nothing has changed.
+    assert_eq!(locked.unwrap_err().status(), Some(NfsStatus::Denied));
+    unlocked.unwrap();
+    for (offset, is_free) in [(0, false), (20, true), (25, false)] {
+        let lock = other.lock(&file, &owner("t"), LockType::Read, offset, 5).await;
+        assert_eq!(lock.is_ok(), is_free, "{offset}");
+    }
+}
+
+#[tokio::test]
 async fn a_change_that_was_not_sent_before_the_restart_is_done_after_it() {
     let mut world = World::new().await;
     let client = world.client().await;

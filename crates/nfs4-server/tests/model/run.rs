@@ -426,10 +426,12 @@ impl Run {
         self.forget_who_is_gone(machine, holders).await;
         self.put(&mut results);
         let mut current = None;
-        if ops.iter().any(|op| matches!(op, Op::Open { .. })) {
-            self.specification.tries(client);
-        }
+        // With each operation, for FREE_STATEID can give a client the right to a record that it did not have.
+        let tries = ops.iter().any(|op| matches!(op, Op::Open { .. }));
         for op in ops {
+            if tries {
+                self.specification.tries(client);
+            }
             if matches!(op, Op::Open { claim: Claim::Name, .. }) {
                 self.put(&mut results);
             }

@@ -344,6 +344,8 @@ impl<'a> Stage<'a> {
             Trouble::DropMemory => self.machine.cache.drop_memory(),
             Trouble::Flush => drop(tokio::spawn(async move { upkeep.flush(Duration::from_secs(20)).await })),
             Trouble::Scrub => drop(tokio::spawn(async move { upkeep.scrubber.once(100, 0).await })),
+            Trouble::Move(scheme) => self.machine.move_files(scheme),
+            Trouble::Rotate => self.machine.rotate_keys(),
         }
     }
 

@@ -54,6 +54,10 @@ pub enum Trouble {
     Flush,
     /// All fragments are looked at.
     Scrub,
+    /// All files, those that are there and those to come, get another scheme.
+    Move(&'static str),
+    /// Keys of files are to be under a new epoch's key.
+    Rotate,
 }
 
 /// What the owner of the cloud [`EVIL`] may do.
@@ -81,6 +85,9 @@ impl Plan {
             ],
         };
         let (scheme, clouds) = dice.pick(schemes);
+        // What files may move to bears as much.
+        let others: Vec<_> =
+            schemes.iter().filter(|(_, of)| *of == clouds).map(|(scheme, _)| *scheme).collect();
         let setup = Setup {
             scheme,
             clouds,
@@ -92,7 +99,7 @@ impl Plan {
         let count = operations.div_ceil(PHASE).max(1);
         let phases = (0..count).map(|number| {
             let length = operations / count + u64::from(number < operations % count);
-            Phase::new(&mut dice, length, evil, clouds)
+            Phase::new(&mut dice, length, (evil, clouds, &others))
         });
         Plan { seed, phases: phases.collect(), setup }
     }
@@ -125,14 +132,14 @@ impl fmt::Display for Plan {
 }
 
 impl Phase {
-    fn new(dice: &mut Dice, length: u64, evil: Evil, clouds: u16) -> Phase {
+    fn new(dice: &mut Dice, length: u64, world: (Evil, u16, &[&'static str])) -> Phase {
         let mut steps: [Vec<Step>; CLIENTS] = Default::default();
         for number in 0..length as usize {
             steps[number % CLIENTS].push(std::array::from_fn(|_| dice.next() as u16));
         }
         let mut troubles = Vec::new();
         for _ in 0..dice.below(12) {
-            trouble(dice, (evil, clouds), length, &mut troubles);
+            trouble(dice, world, length, &mut troubles);
         }
         troubles.sort_by_key(|(at, _)| *at);
         let point = dice.percent(60).then(|| a_point(dice));
@@ -142,10 +149,15 @@ impl Phase {
 }
 
 /// One more trouble, with its end if it has one.
-fn trouble(dice: &mut Dice, (evil, clouds): (Evil, u16), length: u64, into: &mut Vec<(u64, Trouble)>) {
+fn trouble(
+    dice: &mut Dice,
+    (evil, clouds, schemes): (Evil, u16, &[&'static str]),
+    length: u64,
+    into: &mut Vec<(u64, Trouble)>,
+) {
     let at = dice.below(length);
     let later = at + 1 + dice.below(length / 4 + 1);
-    match dice.below(14) {
+    match dice.below(18) {
         0..5 => {
             let bad = [
                 Weather::Refusing,
@@ -183,6 +195,8 @@ fn trouble(dice: &mut Dice, (evil, clouds): (Evil, u16), length: u64, into: &mut
         }
         9 => into.extend([(at, Trouble::DiskFull(true)), (later, Trouble::DiskFull(false))]),
         10 => into.push((at, dice.pick(&[Trouble::Flush, Trouble::Scrub]))),
+        11..13 => into.push((at, Trouble::Move(dice.pick(schemes)))),
+        13 => into.push((at, Trouble::Rotate)),
         _ => into.push((at, Trouble::DropMemory)),
     }
 }
@@ -205,6 +219,8 @@ fn a_point(dice: &mut Dice) -> Point {
         "clean",
         "repair",
         "reap",
+        "migration",
+        "keys",
     ];
     let family = dice.pick(&families);
     let points: Vec<&str> = POINTS

@@ -52,11 +52,14 @@ async fn is_at_rest(volume: &Volume) -> Result<bool, String> {
 
 async fn what_is_left(volume: &Volume) -> Result<String, String> {
     let error = |error: VolumeError| error.to_string();
+    let moving = volume.migrating().await.map_err(error)?;
     let counts = [
         ("rows of garbage", volume.all_garbage(None, 99).await.map_err(error)?.len()),
         ("attempts", volume.unsettled(None, 99).await.map_err(error)?.len()),
         ("packs not settled", volume.unsettled_packs(None, 99).await.map_err(error)?.len()),
         ("repairs", volume.repair_count(99).await.map_err(error)?),
+        ("files to be moved", (moving.files + moving.directories) as usize),
+        ("epochs of keys to be left", volume.key_progress().old_epochs),
     ];
     let left = counts.iter().filter(|(_, count)| *count > 0);
     Ok(left.map(|(what, count)| format!("{count} {what} ")).collect())

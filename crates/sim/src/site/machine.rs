@@ -58,6 +58,14 @@ fn policy(scheme: &str, clouds: u16) -> Policy {
     Policy { placement, protection: Protection::default() }
 }
 
+/// Puts keys of files under the present epoch's, as `gateway::Node` has it done.
+async fn rekey(volume: Volume, env: Environment) {
+    loop {
+        let has_more = volume.rekey().await.unwrap_or(false);
+        env.clock.sleep(Duration::from_millis(if has_more { 50 } else { 5_000 })).await;
+    }
+}
+
 fn journal_config() -> JournalConfig {
     JournalConfig { writer: WriterKind::Task, ..JournalConfig::small(JOURNAL) }
 }
@@ -142,8 +150,26 @@ impl Machine {
         let config = upkeep_config(site);
         let upkeep = Upkeep::new(Arc::new(volume.clone()), cache.clone(), blocks, env.clone(), config, None);
         upkeep.start();
+        drop(tokio::spawn(rekey(volume.clone(), env.clone())));
         let world = site.world.clone();
         Machine { env, incidents, volume, upkeep, cache, world, journal, journal_config, store, volumes }
+    }
+
+    /// All files are to be stored by another scheme from now on.
+    pub fn move_files(&self, scheme: &str) {
+        let (volumes, volume) = (self.volumes.clone(), self.volume.clone());
+        let policy = policy(scheme, volume.policy().placement.clouds().len() as u16);
+        // What meets a death, or metadata that change, is not begun, or only half of it; which may be seen, but not be felt.
+        drop(tokio::spawn(async move {
+            volumes.set_policy("home", policy).await?;
+            volume.migrate("").await
+        }));
+    }
+
+    /// A new epoch of keys begins.
+    pub fn rotate_keys(&self) {
+        let volumes = self.volumes.clone();
+        drop(tokio::spawn(async move { volumes.rotate_keys("home").await }));
     }
 
     pub fn fs(&self) -> Arc<dyn FileSystem> {

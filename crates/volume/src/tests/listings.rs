@@ -10,6 +10,8 @@ use super::node::{BLOCK, Node, SHIFT, policy};
 
 const FILES: u64 = 40;
 const WRITERS: u64 = 3;
+/// Fewer commits than this are not busy.
+const COMMITS: u64 = 10;
 
 /// Writes to all files in turn until `stop`, counting the commits.
 async fn keep_writing(node: Arc<Node>, files: Vec<FileId>, stop: Arc<AtomicBool>, commits: Arc<AtomicU64>) {
@@ -52,12 +54,18 @@ impl Busy {
         Busy { node, stop, commits, writers }
     }
 
+    /// Whether much has been written by now, for on a machine with other work the writers may come late; or a writer has failed, as
+    /// [`Busy::end`] says then.
+    fn was_busy(&self) -> bool {
+        let has_failed = self.writers.iter().any(|writer| writer.is_finished());
+        has_failed || self.commits.load(Ordering::Relaxed) >= COMMITS
+    }
+
     async fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for writer in self.writers {
             writer.await.unwrap();
         }
-        assert!(self.commits.load(Ordering::Relaxed) > 0);
     }
 }
 
@@ -66,7 +74,9 @@ impl Busy {
 async fn upkeep_lists_blocks_however_much_is_written() {
     for files in [FILES, 1] {
         let busy = Busy::begin(files).await;
-        for _ in 0..100 {
+        let mut rounds = 0;
+        while rounds < 100 || !busy.was_busy() {
+            rounds += 1;
             assert_eq!(busy.node.volume.stored_blocks(None, 1000).await.unwrap().len() as u64, files);
             assert!(busy.node.volume.why("0", BlockIndex(0), 1).await.unwrap().is_some());
         }
@@ -78,7 +88,8 @@ async fn upkeep_lists_blocks_however_much_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn files_to_move_are_found_however_much_is_written() {
     let busy = Busy::begin(FILES).await;
-    for round in 0..20 {
+    let mut round = 0;
+    while round < 20 || !busy.was_busy() {
         let clouds = if round % 2 == 0 { [1, 2, 3] } else { [0, 1, 2] };
         busy.node.volumes.set_policy("home", policy("rs:2+1", &clouds, SHIFT)).await.unwrap();
         busy.node.volume.migrate("").await.unwrap();
@@ -86,6 +97,7 @@ async fn files_to_move_are_found_however_much_is_written() {
         let left = busy.node.volume.migrating().await.unwrap();
         assert_eq!((left.directories, left.files), (0, FILES), "round {round}");
         busy.node.volume.to_rewrite(10, 1 << 30).await.unwrap();
+        round += 1;
     }
     busy.end().await;
 }

@@ -20,7 +20,7 @@ pub fn section(view: &View<'_>, name: &str) -> Result<Markup> {
             (plots(view, &rows)?)
             details {
                 summary { "Queues, kinds of operation, clouds, every repetition" }
-                (queues(view, &rows))
+                @if view.is_over_nfs() { (queues(view, &rows)) }
                 (kinds(view, &rows))
                 (clouds(&rows))
                 (repetitions(view, &rows))
@@ -52,7 +52,8 @@ fn table(view: &View<'_>, rows: &[&Row]) -> Markup {
         rows.iter().flat_map(|row| &row.samples).any(|sample| sample.instructions.is_some());
     let has_others = rows.iter().any(|row| row.server != OURS);
     let has_ratio = !view.is_open_loop() && has_others;
-    let columns = 7 + usize::from(has_ratio) + usize::from(has_instructions);
+    let columns =
+        6 + usize::from(has_ratio) + usize::from(has_instructions) + usize::from(view.is_over_nfs());
     html! {
         div.wide {
             table {
@@ -63,7 +64,7 @@ fn table(view: &View<'_>, rows: &[&Row]) -> Markup {
                         th { "p50" } th { "p99" } th { "p99.9" }
                         th { "CPU µs per " (one) br; span.interval { "in the run / written out" } }
                         @if has_instructions { th { "instructions" br; "per " (one) } }
-                        th { "RPCs" br; "per " (one) }
+                        @if view.is_over_nfs() { th { "RPCs" br; "per " (one) } }
                     }
                 }
                 tbody {
@@ -84,7 +85,7 @@ fn table(view: &View<'_>, rows: &[&Row]) -> Markup {
                                     (figure::mean(row.of(|sample| sample.cpu_until_settled_micros)))
                                 }
                                 @if has_instructions { td { (instructions(row)) } }
-                                td { (figure::mean(row.of(|sample| sample.rpcs))) }
+                                @if view.is_over_nfs() { td { (figure::mean(row.of(|sample| sample.rpcs))) } }
                             }
                         }
                     }

@@ -48,12 +48,19 @@ struct Member {
     size: u64,
 }
 
+/// What new objects get of what the archive says of them.
+pub struct Manner {
+    pub umask: u32,
+    pub same_permissions: bool,
+    pub same_owner: bool,
+    pub same_time: bool,
+    pub verbose: bool,
+}
+
 struct Unpacker<'a> {
     session: &'a mut Session,
     root: Place,
-    umask: u32,
-    is_root: bool,
-    verbose: bool,
+    manner: Manner,
     known: HashSet<Target>,
     steps: Vec<Step>,
     bytes: usize,
@@ -67,8 +74,7 @@ pub async fn unpack(
     session: &mut Session,
     archive: &OsStr,
     root: Place,
-    umask: u32,
-    verbose: bool,
+    manner: Manner,
 ) -> Result<(), Failure> {
     let (sender, receiver) = channel(QUEUE);
     let shown = quoted_if_needed(archive.as_bytes());
@@ -77,9 +83,7 @@ pub async fn unpack(
     let mut unpacker = Unpacker {
         session,
         root,
-        umask,
-        is_root: rustix::process::geteuid().is_root(),
-        verbose,
+        manner,
         known: HashSet::new(),
         steps: Vec::new(),
         bytes: 0,
@@ -167,7 +171,7 @@ impl Unpacker<'_> {
             self.session.complain_with(2, format_args!("{shown}: Member name contains '..'"));
             return skip(member.size, pieces).await;
         };
-        if self.verbose {
+        if self.manner.verbose {
             self.session.say(quoted_if_needed(&member.path));
         }
         let target = if path.is_empty() { self.root.target.clone() } else { self.root.target.join(&path) };
@@ -188,7 +192,9 @@ impl Unpacker<'_> {
                 let text = member.link.unwrap_or_default().into();
                 let attributes = NewAttributes { mode: None, ..attributes };
                 self.links.push(Step::MakeSymbolicLink { target: target.clone(), text });
-                self.links.push(Step::SetAttributes { target, attributes, follow: false });
+                if attributes != NewAttributes::default() {
+                    self.links.push(Step::SetAttributes { target, attributes, follow: false });
+                }
             }
             EntryType::Link => match safe(&member.link.unwrap_or_default()) {
                 Some(link) => {
@@ -216,15 +222,23 @@ impl Unpacker<'_> {
     /// Attributes of the member, as far as this user may give them.
     fn attributes(&self, member: &Member) -> NewAttributes {
         let time = Time { seconds: member.modified.try_into().unwrap_or(i64::MAX), nanoseconds: 0 };
-        let owner = |id| self.is_root.then_some(Owner::Id(id));
-        let mode = if self.is_root { member.mode } else { member.mode & !self.umask };
+        let Manner { umask, same_permissions, same_owner, same_time, .. } = self.manner;
+        let owner = |id| same_owner.then_some(Owner::Id(id));
+        let mode = if same_permissions { member.mode } else { member.mode & 0o777 & !umask };
         NewAttributes {
             mode: Some(mode),
             owner: owner(member.user),
             group: owner(member.group),
-            modified: Some(SetTime::To(time)),
+            modified: same_time.then_some(SetTime::To(time)),
             ..NewAttributes::default()
         }
+    }
+
+    /// The mode to make a file with, if that leaves nothing to set when it is written.
+    fn complete(&self, attributes: &NewAttributes) -> Option<u32> {
+        let mode = attributes.mode.filter(|mode| *attributes == NewAttributes::mode(*mode))?;
+        // A local system applies the umask, and writing takes away the right to run as the owner.
+        (mode & (0o7000 | self.manner.umask) == 0 && mode & 0o600 == 0o600).then_some(mode)
     }
 
     fn remember(&mut self, directory: Target) {
@@ -242,7 +256,7 @@ impl Unpacker<'_> {
             return Ok(());
         }
         self.flush().await?;
-        let made = self.root.client.ensure_directory(&parent, 0o777 & !self.umask).await;
+        let made = self.root.client.ensure_directory(&parent, 0o777 & !self.manner.umask).await;
         match made {
             Ok(_) => self.remember(parent),
             Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
@@ -259,7 +273,6 @@ impl Unpacker<'_> {
         attributes: NewAttributes,
         pieces: &mut Receiver<Piece>,
     ) -> Result<(), Failure> {
-        let create = Some(Creation { mode: 0o600, exclusive: true });
         if member.size > PART as u64 {
             self.flush().await?;
             return self.large(member, target, attributes, pieces).await;
@@ -271,8 +284,12 @@ impl Unpacker<'_> {
         }
         self.bytes += content.len();
         self.session.bytes += content.len() as u64;
+        let complete = self.complete(&attributes);
+        let create = Some(Creation { mode: complete.unwrap_or(0o600), exclusive: true });
         self.steps.push(Step::Write(Write { create, follow: false, ..Write::new(&target, 0, content) }));
-        self.steps.push(Step::SetAttributes { target, attributes, follow: false });
+        if complete.is_none() {
+            self.steps.push(Step::SetAttributes { target, attributes, follow: false });
+        }
         Ok(())
     }
 
