@@ -24,8 +24,18 @@ use crate::workload;
 const BLOCKS: u64 = 16;
 /// Policies over four clouds, and how many of them a read needs.
 const POLICIES: [(&str, usize); 3] = [("rs:3+1", 3), ("rs:2+2", 2), ("replicas:4", 1)];
+/// Fragments are chosen to be read within this time of a read's begin; others are asked instead only when one is later than usual.
+const CHOSEN: Duration = Duration::from_millis(100);
+/// Seconds after which clouds are to be ranked by their new speed.
+const RANKED: u64 = 5;
 /// Reads before the measured ones: the gateway has to get to know its clouds.
 const FIRST: usize = 5;
+
+/// A fragment that was asked of a cloud: by the read that began `at`, and how long after its begin.
+struct Asked {
+    at: Duration,
+    after: Duration,
+}
 
 /// A gateway with a file of 16 MiB in its clouds, and a client that has it open.
 struct Scene {
@@ -142,17 +152,21 @@ pub fn slowed(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> 
     let usual = median(&before).median;
     let cloud = scene.clouds.first().context("no cloud")?;
     cloud.slow_down(Duration::from_secs(1));
+    cloud.take_reads();
     let (begun, mut reads) = (Instant::now(), Vec::new());
-    let (known, mut last) = (cloud.reads(), None);
+    let mut asked: Vec<Asked> = Vec::new();
     while begun.elapsed().as_secs() < arguments.phase {
-        let (at, before) = (begun.elapsed().as_secs_f64(), cloud.reads());
+        let (at, start) = (begun.elapsed(), Instant::now());
         let took = scene.read()?.as_secs_f64();
-        reads.push((at, took * 1e3));
-        if cloud.reads() > before {
-            last = Some(at);
-        }
+        reads.push((at.as_secs_f64(), took * 1e3));
+        let after = cloud.take_reads().into_iter().map(|arrival| arrival.saturating_duration_since(start));
+        asked.extend(after.map(|after| Asked { at, after }));
     }
-    let asked = cloud.reads() - known;
+    let chosen = |asked: &&Asked| asked.after < CHOSEN;
+    let known = Duration::from_secs(RANKED);
+    let (early, later): (Vec<&Asked>, Vec<_>) =
+        asked.iter().filter(chosen).partition(|asked| asked.at < known);
+    let hedges = asked.len() - early.len() - later.len();
     let after: Vec<f64> = reads.iter().map(|(_, took)| *took).collect();
     let late = reads.iter().filter(|(_, took)| *took >= 1000.0).count();
     let plot = page.plot(
@@ -161,14 +175,20 @@ pub fn slowed(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> 
         "ms",
         &[("read", &reads)],
     )?;
+    let count = |known: bool| {
+        reads.iter().filter(|(at, _)| (*at < RANKED as f64) == known).count() as u64 * BLOCKS * 3
+    };
     page.section("A cloud slowed by a second", &format!(
-        "Cold reads of 16 MiB over `rs:3+1`, one after the other; after 0 s every answer of the fastest cloud takes a second longer. It may be asked because it is chosen, or because one that was chosen is late; the two are not told apart.\n\n| median before, ms | median after, ms | longest after, ms | reads of a second or more | the slow cloud was asked last | fragments asked of it |\n|---:|---:|---:|---:|---:|---:|\n| {:.0} | {:.0} | {:.0} | {late} of {} | {} | {asked} of {} |\n\n{plot}",
+        "Cold reads of 16 MiB over `rs:3+1`, one after the other; after 0 s every answer of the fastest cloud takes a second longer. A fragment that is asked of it within {} ms of a read's begin was chosen to be read from there; one that is asked of it later stands in for another cloud that is late.\n\n| median before, ms | median after, ms | longest after, ms | reads of a second or more | chosen of it in the first {RANKED} s | chosen of it later | asked of it for others |\n|---:|---:|---:|---:|---:|---:|---:|\n| {:.0} | {:.0} | {:.0} | {late} of {} | {} of {} fragments | {} of {} | {hedges} |\n\n{plot}",
+        CHOSEN.as_millis(),
         usual * 1e3,
         median(&after).median,
         after.iter().copied().fold(0.0, f64::max),
         after.len(),
-        last.map_or("never".into(), |at| format!("by the read after {at:.1} s of {}", arguments.phase)),
-        after.len() as u64 * BLOCKS * 3,
+        early.len(),
+        count(true),
+        later.len(),
+        count(false),
     ));
     Ok(())
 }

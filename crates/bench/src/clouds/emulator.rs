@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use axum::Router;
@@ -32,7 +32,8 @@ struct Shared {
     write: Latency,
     /// Microseconds that every answer takes beyond what is drawn.
     slower: AtomicU64,
-    reads: AtomicU64,
+    /// When objects were asked for.
+    reads: Mutex<Vec<Instant>>,
     written: AtomicU64,
 }
 
@@ -48,7 +49,7 @@ impl Emulator {
             read,
             write,
             slower: AtomicU64::new(0),
-            reads: AtomicU64::new(0),
+            reads: Mutex::default(),
             written: AtomicU64::new(0),
         });
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -96,9 +97,9 @@ impl Emulator {
         self.serve(listener)
     }
 
-    /// Objects that were asked for so far, whether or not somebody waited for them.
-    pub fn reads(&self) -> u64 {
-        self.shared.reads.load(Ordering::Relaxed)
+    /// When objects were asked for since the last call, whether or not somebody waited for them.
+    pub fn take_reads(&self) -> Vec<Instant> {
+        std::mem::take(&mut held(&self.shared.reads))
     }
 
     /// Bytes that were stored so far.
@@ -123,7 +124,7 @@ async fn answer(
 ) -> Response {
     let key = uri.path().trim_start_matches('/').split_once('/').map_or("", |(_, key)| key).to_owned();
     if method == Method::GET && !key.is_empty() {
-        shared.reads.fetch_add(1, Ordering::Relaxed);
+        held(&shared.reads).push(Instant::now());
     }
     let latency = if method == Method::PUT || method == Method::DELETE { shared.write } else { shared.read };
     let takes = latency.draw(&mut held(&shared.draws));

@@ -26,8 +26,8 @@ struct Asked<'c> {
 
 impl BlockStore {
     /// Gets as many good fragments as are needed: from those clouds first that are preferred, from one more for every bad one,
-    /// and from others as well when the answers take longer than usual; where there are no others, what is late is asked for once
-    /// more. One that fails is asked again, as often as its retries allow, when no other is left. Fragments in `avoid` are tried last.
+    /// and from others as well when the answers take longer than usual; where no others are well, what is late is asked for once
+    /// more, and earlier. One that fails is asked again, as often as its retries allow, when no other is left. Fragments in `avoid` are tried last.
     /// Returning drops the requests that nobody needs any more.
     pub(super) async fn gather(&self, target: &Target<'_>, avoid: &[u8]) -> Gathered {
         let needed = target.placement.scheme().needed();
@@ -45,7 +45,8 @@ impl BlockStore {
         };
         let mut asked: Vec<Asked<'_>> = Vec::with_capacity(needed);
         let hedge = self.hedge_after(size, &waiting, needed, needed);
-        let mut alarm = self.env.clock.sleep(hedge);
+        let first = self.again_after(size, &waiting, needed).unwrap_or(hedge).min(hedge);
+        let mut alarm = self.env.clock.sleep(first);
         let (mut hedged, mut doubled) = (0, false);
         while gathered.good.len() < needed {
             while gathered.good.len() + asked.len() < needed + hedged {
@@ -78,16 +79,18 @@ impl BlockStore {
                     }
                 }
                 () = &mut alarm, if !waiting.is_empty() || !doubled => {
-                    if waiting.iter().all(|(_, cloud)| cloud.health().is_sick(Direction::Read)) && !doubled {
+                    if !doubled && waiting.iter().all(|(_, cloud)| cloud.health().is_sick(Direction::Read)) {
                         doubled = true;
                         for late in &mut asked {
                             late.requests += 1;
                             running.push(ask(late.cloud, late.fragment, false));
                         }
+                        alarm = self.env.clock.sleep(hedge - first);
+                    } else {
+                        // One more for each one that is late, so that several hanging clouds cost one wait.
+                        hedged = asked.len();
+                        alarm = self.env.clock.sleep(hedge);
                     }
-                    // One more for each one that is late, so that several hanging clouds cost one wait.
-                    hedged = asked.len();
-                    alarm = self.env.clock.sleep(hedge);
                 }
             }
         }

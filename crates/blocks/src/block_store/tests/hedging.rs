@@ -198,3 +198,34 @@ async fn where_no_other_cloud_is_left_a_late_one_is_asked_once_more() {
     assert!(took <= Duration::from_millis(50), "{took:?}");
     assert_eq!(gets(&world)[1] - before[1], 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_all_depends_on_is_asked_once_more_before_it_is_as_late_as_is_rare() {
+    let world = World::new("rs:2+1");
+    let id = identity();
+    world.fill(&id, &content(1)).await;
+    world.clouds[0].set(Side::Reads, CloudFault::Fail(ErrorKind::Transient));
+    for read in 0..40 {
+        let millis = if read % 10 == 9 { 400 } else { 50 };
+        world.clouds[1].set(Side::Reads, CloudFault::Delay(Duration::from_millis(millis)));
+        assert_eq!(world.faulty(&id).await, [0]);
+    }
+    let health = |cloud| world.store.clouds.get(&CloudId(cloud)).unwrap().health().snapshot().read;
+    assert!(health(10).sick);
+    let known = health(11);
+    let (mean, p95) = (known.mean_latency[0].unwrap(), known.p95_latency[0].unwrap());
+    assert!(p95 > 2.0 * mean, "{mean} {p95}");
+    world.clouds[1].set(Side::Reads, CloudFault::Hang);
+    let (begun, before) = (world.env.clock.monotonic(), gets(&world));
+    let clock = world.env.clock.clone();
+    let passes = async {
+        clock.sleep(Duration::from_millis(1)).await;
+        world.clouds[1].set(Side::Reads, CloudFault::Delay(Duration::from_millis(50)));
+    };
+    let (loaded, ()) = futures::join!(world.get(&id), passes);
+    assert_eq!(loaded.unwrap().plaintext, content(1));
+    let waited = (world.env.clock.monotonic() - begun).as_secs_f64() - 0.05;
+    assert!(mean < waited && waited < 0.8 * p95, "{mean} {waited} {p95}");
+    let asked: Vec<_> = gets(&world).iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(asked[..2], [0, 2], "the sick one is asked last");
+}
