@@ -14,7 +14,7 @@ const USUAL_DOUBLING: f64 = 8.0;
 const RIDGE: f64 = 1.0;
 
 /// How long one kind of operation takes, and how that depends on how many run at the same time (the *load*): exponentially
-/// weighted means of both, a line through the samples, and the 95th percentile of the last ones.
+/// weighted means of both, a line through the samples, and percentiles of the last ones.
 #[derive(Default)]
 pub(crate) struct Estimate {
     mean: Option<f64>,
@@ -43,12 +43,14 @@ impl Estimate {
     pub fn record(&mut self, sample: Sample, now: Duration) {
         // What has faded counts less than what is new.
         self.add(sample, 1.0 - (1.0 - WEIGHT) * self.freshness(now), now);
+        self.keep(sample.took);
         if sample.bytes > 0 && !sample.took.is_zero() {
             let rate = sample.bytes as f64 / sample.took.as_secs_f64();
             self.rate = Some(self.rate.map_or(rate, |mean| mean + WEIGHT * (rate - mean)));
         }
     }
 
+    /// A sample for the means.
     fn add(&mut self, sample: Sample, weight: f64, now: Duration) {
         let (seconds, load) = (sample.took.as_secs_f64(), f64::from(sample.load));
         match &mut self.mean {
@@ -62,17 +64,25 @@ impl Estimate {
             }
         }
         self.at = now;
+    }
+
+    /// A sample for the percentiles.
+    fn keep(&mut self, took: Duration) {
         if self.recent.len() < WINDOW {
-            self.recent.push(sample.took);
+            self.recent.push(took);
         } else {
-            self.recent[self.next] = sample.took;
+            self.recent[self.next] = took;
         }
         self.next = (self.next + 1) % WINDOW;
     }
 
-    /// An operation was given up: it would have taken longer. How much is not known; as long again is what is to be expected of the tails that
-    /// clouds have.
+    /// An operation was given up: it would have taken longer. How much is not known; as long again is what the mean is told, since such are
+    /// the tails that clouds have. The percentiles from the 80th on are told no guess, or they would soon be made of guesses: a wait beyond
+    /// them is one of the long ones, however long, and a shorter one says nothing.
     pub fn record_at_least(&mut self, sample: Sample, now: Duration) {
+        if self.percentile(80).is_none_or(|late| sample.took >= late) {
+            self.keep(sample.took);
+        }
         if self.mean.is_none_or(|mean| sample.took.as_secs_f64() > mean) {
             self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT, now);
         }
@@ -108,10 +118,10 @@ impl Estimate {
         (-now.saturating_sub(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
     }
 
-    /// The 95th percentile of the last samples.
-    pub fn p95(&self) -> Option<Duration> {
+    /// So long `percent` of the last samples took at most.
+    pub fn percentile(&self, percent: usize) -> Option<Duration> {
         let mut sorted = self.recent.clone();
-        let at = (sorted.len() * 95).div_ceil(100).checked_sub(1)?;
+        let at = (sorted.len() * percent).div_ceil(100).checked_sub(1)?;
         Some(*sorted.select_nth_unstable(at).1)
     }
 }
@@ -127,16 +137,34 @@ mod tests {
     #[test]
     fn the_percentile_follows_the_window_and_ignores_the_rare_outlier() {
         let mut estimate = Estimate::default();
-        assert_eq!(estimate.p95(), None);
+        assert_eq!(estimate.percentile(95), None);
         for i in 0..200 {
             let millis = if i % 40 == 0 { 5000 } else { 10 };
             estimate.record(sample(millis, 1), Duration::from_secs(i));
         }
-        assert_eq!(estimate.p95(), Some(Duration::from_millis(10)));
+        assert_eq!(estimate.percentile(95), Some(Duration::from_millis(10)));
         (0..64).for_each(|_| estimate.record(sample(70, 1), Duration::from_secs(200)));
-        assert_eq!(estimate.p95(), Some(Duration::from_millis(70)));
+        assert_eq!(estimate.percentile(95), Some(Duration::from_millis(70)));
+        assert_eq!(estimate.percentile(5), Some(Duration::from_millis(70)));
         let rate = estimate.rate().unwrap();
         assert!((rate - 1000.0 / 0.07).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
+    fn what_was_given_up_is_long_and_makes_no_percentile_longer_than_it_is() {
+        let mut estimate = Estimate::default();
+        // Every fifth takes 300 ms, and is given up after 110.
+        for at in 0..64 {
+            let now = Duration::from_millis(at);
+            match at % 5 {
+                4 => estimate.record_at_least(sample(110, 1), now),
+                _ => estimate.record(sample(100, 1), now),
+            }
+        }
+        assert_eq!(estimate.percentile(80), Some(Duration::from_millis(100)));
+        assert_eq!(estimate.percentile(95), Some(Duration::from_millis(110)));
+        let mean = estimate.mean().unwrap();
+        assert!((0.11..0.2).contains(&mean), "{mean}");
     }
 
     #[test]

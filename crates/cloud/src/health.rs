@@ -104,6 +104,8 @@ pub struct Forecast {
     pub expected: f64,
     /// So long it takes at most, nineteen times out of twenty, if it succeeds.
     pub slow: f64,
+    /// So long it takes at most, four times out of five, if it succeeds; does not fade.
+    pub late: f64,
 }
 
 impl Direction {
@@ -162,7 +164,9 @@ impl Track {
             failures_in_a_row: self.sickness.failures_in_a_row(),
             error_rate: self.failing,
             mean_latency: std::array::from_fn(|at| self.latency[at].mean()),
-            p95_latency: std::array::from_fn(|at| self.latency[at].p95().map(|p95| p95.as_secs_f64())),
+            p95_latency: std::array::from_fn(|at| {
+                self.latency[at].percentile(95).map(|p95| p95.as_secs_f64())
+            }),
             bytes_per_second: std::array::from_fn(|at| self.latency[at].rate()),
             in_flight: self.in_flight,
             pending: self.pending,
@@ -196,7 +200,7 @@ impl Health {
         let state = self.state.lock();
         let track = &state.directions[direction as usize];
         let Some(estimate) = track.latency_of(bytes) else {
-            return Forecast { expected: 1e-6 * f64::from(1 + track.pending), slow: 0.0 };
+            return Forecast { expected: 1e-6 * f64::from(1 + track.pending), slow: 0.0, late: 0.0 };
         };
         let mean = estimate.mean().unwrap_or_default() + 1e-6;
         let fresh = match track.pending {
@@ -210,14 +214,18 @@ impl Health {
         let held_up = estimate.factor(load) * (1.0 + queued);
         let failing = 1.0 + 9.0 * track.failing;
         let booked = track.booked.saturating_sub(now).as_secs_f64();
-        let p95 = estimate.p95().unwrap_or_default().as_secs_f64();
-        let slow = p95.max(mean) * fresh / mean;
-        Forecast { expected: booked + fresh * held_up * failing, slow: booked + slow * held_up }
+        let percentile = |percent| estimate.percentile(percent).unwrap_or_default().as_secs_f64();
+        let slow = percentile(95).max(mean) * fresh / mean;
+        Forecast {
+            expected: booked + fresh * held_up * failing,
+            slow: booked + slow * held_up,
+            late: booked + percentile(80) * held_up,
+        }
     }
 
     /// The 95th percentile of the time that moving `bytes` takes, as far as known.
     pub fn p95(&self, direction: Direction, bytes: u64) -> Option<Duration> {
-        self.state.lock().directions[direction as usize].latency_of(bytes)?.p95()
+        self.state.lock().directions[direction as usize].latency_of(bytes)?.percentile(95)
     }
 
     /// The reader found what this cloud returned to be missing or unusable.

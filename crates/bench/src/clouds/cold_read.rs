@@ -24,17 +24,24 @@ use crate::workload;
 const BLOCKS: u64 = 16;
 /// Policies over four clouds, and how many of them a read needs.
 const POLICIES: [(&str, usize); 3] = [("rs:3+1", 3), ("rs:2+2", 2), ("replicas:4", 1)];
-/// Fragments are chosen to be read within this time of a read's begin; others are asked instead only when one is later than usual.
+/// Within this time of a read's begin all fragments are asked for that are chosen to be read; hedges come when the slowest of the clouds
+/// is late, whose median is not less in any of the sets.
 const CHOSEN: Duration = Duration::from_millis(100);
 /// Seconds after which clouds are to be ranked by their new speed.
-const RANKED: u64 = 5;
+const RANKED: f64 = 5.0;
 /// Reads before the measured ones: the gateway has to get to know its clouds.
 const FIRST: usize = 5;
 
-/// A fragment that was asked of a cloud: by the read that began `at`, and how long after its begin.
-struct Asked {
-    at: Duration,
-    after: Duration,
+/// A read while one cloud is slowed.
+struct SlowedRead {
+    /// Seconds since the cloud is slow.
+    at: f64,
+    /// In milliseconds.
+    took: f64,
+    /// Fragments that it was chosen for.
+    chosen: usize,
+    /// Requests to it for other reasons.
+    other: usize,
 }
 
 /// A gateway with a file of 16 MiB in its clouds, and a client that has it open.
@@ -66,6 +73,10 @@ impl Scene {
     /// One cold read.
     fn read(&self) -> Result<Duration> {
         self.gateway.drop_cache()?;
+        self.read_what_there_is()
+    }
+
+    fn read_what_there_is(&self) -> Result<Duration> {
         self.runtime.block_on(self.client.read_all(BLOCKS, &self.piece))
     }
 }
@@ -152,43 +163,41 @@ pub fn slowed(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> 
     let usual = median(&before).median;
     let cloud = scene.clouds.first().context("no cloud")?;
     cloud.slow_down(Duration::from_secs(1));
-    cloud.take_reads();
-    let (begun, mut reads) = (Instant::now(), Vec::new());
-    let mut asked: Vec<Asked> = Vec::new();
+    let begun = Instant::now();
+    let mut reads: Vec<SlowedRead> = Vec::new();
     while begun.elapsed().as_secs() < arguments.phase {
-        let (at, start) = (begun.elapsed(), Instant::now());
-        let took = scene.read()?.as_secs_f64();
-        reads.push((at.as_secs_f64(), took * 1e3));
-        let after = cloud.take_reads().into_iter().map(|arrival| arrival.saturating_duration_since(start));
-        asked.extend(after.map(|after| Asked { at, after }));
+        scene.gateway.drop_cache()?;
+        cloud.take_reads();
+        let (at, start) = (begun.elapsed().as_secs_f64(), Instant::now());
+        let took = scene.read_what_there_is()?.as_secs_f64() * 1e3;
+        let (chosen, other): (Vec<_>, Vec<_>) =
+            cloud.take_reads().into_iter().partition(|arrival| arrival.duration_since(start) < CHOSEN);
+        reads.push(SlowedRead { at, took, chosen: chosen.len(), other: other.len() });
     }
-    let chosen = |asked: &&Asked| asked.after < CHOSEN;
-    let known = Duration::from_secs(RANKED);
-    let (early, later): (Vec<&Asked>, Vec<_>) =
-        asked.iter().filter(chosen).partition(|asked| asked.at < known);
-    let hedges = asked.len() - early.len() - later.len();
-    let after: Vec<f64> = reads.iter().map(|(_, took)| *took).collect();
-    let late = reads.iter().filter(|(_, took)| *took >= 1000.0).count();
+    let times: Vec<f64> = reads.iter().map(|read| read.took).collect();
+    let late = times.iter().filter(|took| **took >= 1000.0).count();
+    let points: Vec<(f64, f64)> = reads.iter().map(|read| (read.at, read.took)).collect();
+    let (early, later): (Vec<&SlowedRead>, Vec<_>) = reads.iter().partition(|read| read.at < RANKED);
+    let share = |reads: &[&SlowedRead]| {
+        let chosen: usize = reads.iter().map(|read| read.chosen).sum();
+        format!("{chosen} of {}", reads.len() as u64 * BLOCKS * 3)
+    };
     let plot = page.plot(
         "slow-cloud.svg",
         "cold reads of 16 MiB after a cloud has become slower",
         "ms",
-        &[("read", &reads)],
+        &[("read", &points)],
     )?;
-    let count = |known: bool| {
-        reads.iter().filter(|(at, _)| (*at < RANKED as f64) == known).count() as u64 * BLOCKS * 3
-    };
     page.section("A cloud slowed by a second", &format!(
-        "Cold reads of 16 MiB over `rs:3+1`, one after the other; after 0 s every answer of the fastest cloud takes a second longer. A fragment that is asked of it within {} ms of a read's begin was chosen to be read from there; one that is asked of it later stands in for another cloud that is late.\n\n| median before, ms | median after, ms | longest after, ms | reads of a second or more | chosen of it in the first {RANKED} s | chosen of it later | asked of it for others |\n|---:|---:|---:|---:|---:|---:|---:|\n| {:.0} | {:.0} | {:.0} | {late} of {} | {} of {} fragments | {} of {} | {hedges} |\n\n{plot}",
+        "Cold reads of 16 MiB over `rs:3+1`, one after the other; after 0 s every answer of the fastest cloud takes a second longer. A fragment that is asked of it within {} ms of a read's begin was chosen to be read from there; later requests are hedges, and repetitions of what was asked.\n\n| median before, ms | median after, ms | longest after, ms | reads of a second or more | fragments chosen to be read there in the first {RANKED:.0} s | after that | later requests |\n|---:|---:|---:|---:|---:|---:|---:|\n| {:.0} | {:.0} | {:.0} | {late} of {} | {} | {} | {} |\n\n{plot}",
         CHOSEN.as_millis(),
         usual * 1e3,
-        median(&after).median,
-        after.iter().copied().fold(0.0, f64::max),
-        after.len(),
-        early.len(),
-        count(true),
-        later.len(),
-        count(false),
+        median(&times).median,
+        times.iter().copied().fold(0.0, f64::max),
+        times.len(),
+        share(&early),
+        share(&later),
+        reads.iter().map(|read| read.other).sum::<usize>(),
     ));
     Ok(())
 }

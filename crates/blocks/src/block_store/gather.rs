@@ -6,8 +6,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use super::{BlockStore, fault};
-use crate::Fault;
 use crate::target::Target;
+use crate::{Fault, FragmentFault};
 
 /// Verified fragments of one sealing, and what went wrong while getting them.
 pub(super) struct Gathered {
@@ -26,9 +26,9 @@ struct Asked<'c> {
 
 impl BlockStore {
     /// Gets as many good fragments as are needed: from those clouds first that are preferred, from one more for every bad one,
-    /// and from others as well when the answers take longer than usual; where no others are well, what is late is asked for once
-    /// more, and earlier. One that fails is asked again, as often as its retries allow, when no other is left. Fragments in `avoid` are tried last.
-    /// Returning drops the requests that nobody needs any more.
+    /// and from others as well when the answers take longer than usual. Where no others are well, what is late is asked for once
+    /// more; earlier than that, where all others are sick. One that fails is asked again, as often as its retries allow, when no
+    /// other is left. Fragments in `avoid` are tried last. Returning drops the requests that nobody needs any more.
     pub(super) async fn gather(&self, target: &Target<'_>, avoid: &[u8]) -> Gathered {
         let needed = target.placement.scheme().needed();
         let mut gathered = Gathered { good: Vec::with_capacity(needed), faults: Vec::new() };
@@ -45,8 +45,8 @@ impl BlockStore {
         };
         let mut asked: Vec<Asked<'_>> = Vec::with_capacity(needed);
         let hedge = self.hedge_after(size, &waiting, needed, needed);
-        let first = self.again_after(size, &waiting, needed).unwrap_or(hedge).min(hedge);
-        let mut alarm = self.env.clock.sleep(first);
+        let again = self.again_after(size, &waiting, needed).unwrap_or(hedge).min(hedge);
+        let mut alarm = self.env.clock.sleep(again);
         let (mut hedged, mut doubled) = (0, false);
         while gathered.good.len() < needed {
             while gathered.good.len() + asked.len() < needed + hedged {
@@ -68,7 +68,7 @@ impl BlockStore {
                     // Otherwise its other request has been answered before.
                     let Some(at) = asked.iter().position(|asked| asked.fragment == fragment) else { continue };
                     asked[at].requests -= 1;
-                    if result.is_err() && asked[at].requests > 0 {
+                    if result.as_ref().is_err_and(FragmentFault::may_pass) && asked[at].requests > 0 {
                         continue;
                     }
                     let Asked { cloud, .. } = asked.swap_remove(at);
@@ -78,14 +78,14 @@ impl BlockStore {
                         Err(what) => gathered.faults.push(fault(target, fragment, what)),
                     }
                 }
-                () = &mut alarm, if !waiting.is_empty() || !doubled => {
+                () = &mut alarm, if !doubled || !waiting.is_empty() || !failed.is_empty() => {
                     if !doubled && waiting.iter().all(|(_, cloud)| cloud.health().is_sick(Direction::Read)) {
                         doubled = true;
                         for late in &mut asked {
                             late.requests += 1;
                             running.push(ask(late.cloud, late.fragment, false));
                         }
-                        alarm = self.env.clock.sleep(hedge - first);
+                        alarm = self.env.clock.sleep(hedge - again);
                     } else {
                         // One more for each one that is late, so that several hanging clouds cost one wait.
                         hedged = asked.len();

@@ -97,10 +97,11 @@ impl BlockStore {
         wait.min(longest).max(self.limits.shortest_hedge)
     }
 
-    /// After what time the first `chosen` of `ranked` are asked once more, when all others are sick; none when some are well.
+    /// After what time the first `chosen` of `ranked` are asked once more, when there are others and all of them are sick.
     ///
-    /// All of those chosen have to answer then, so one that is late costs the whole read more often than where others can stand
-    /// in, and a second request is what is left to do: made after about four of five answers, not after nineteen of twenty.
+    /// All of those chosen have to answer then, so one that is late costs a read more often than where others can stand in, and a
+    /// second request is what is left to do: made after four of five answers, not after nineteen of twenty. Where there are no others at
+    /// all that would cost requests for good, and not only for the time of an outage.
     pub(super) fn again_after(
         &self,
         size: u64,
@@ -109,14 +110,12 @@ impl BlockStore {
     ) -> Option<Duration> {
         let is_sick = |cloud: &Connection| cloud.health().is_sick(Direction::Read);
         let alone = ranked.iter().skip(chosen).all(|(_, cloud)| is_sick(cloud));
-        if !alone || self.limits.preference != Preference::Speed {
+        if ranked.len() <= chosen || !alone || self.limits.preference != Preference::Speed {
             return None;
         }
         let usual = |cloud: &Connection| {
             cloud.health().p95(Direction::Read, size)?;
-            // Between the middle and the 95th of a hundred answers: latencies are about log-normal.
-            let Forecast { expected, slow } = cloud.health().forecast(Direction::Read, size);
-            Some((expected * slow).sqrt())
+            Some(cloud.health().forecast(Direction::Read, size).late)
         };
         let waits: Option<Vec<f64>> = ranked.iter().take(chosen).map(|(_, cloud)| usual(cloud)).collect();
         let slowest = waits?.into_iter().fold(0.0, f64::max);

@@ -150,19 +150,21 @@ impl Gateway {
     /// Whether the process has ended. Its sockets close before its parent can learn of its end, so one that is at a failpoint
     /// is waited for.
     pub fn has_died(&mut self) -> bool {
-        let dying = self.was_at_failpoint();
-        if let Some(child) = &mut self.child
-            && self.ended.is_none()
-        {
-            self.ended =
-                if dying { Some(parallel(|| child.wait()).unwrap()) } else { child.try_wait().unwrap() };
+        if self.ended.is_none() {
+            let dying = self.was_at_failpoint();
+            self.ended = self.child.as_mut().and_then(|child| match dying {
+                true => Some(parallel(|| child.wait()).unwrap()),
+                false => child.try_wait().unwrap(),
+            });
         }
         self.ended.is_some()
     }
 
     /// Whether the process of the last start has killed itself at a failpoint.
     pub fn was_at_failpoint(&self) -> bool {
-        self.log()[self.logged..].lines().any(|line| line.starts_with("failpoint "))
+        // A folder that is gone has no log.
+        let log = self.log();
+        log.get(self.logged..).is_some_and(|log| log.lines().any(|line| line.starts_with("failpoint ")))
     }
 
     /// SIGTERM, and waits for the end, which can still be asked for.
