@@ -77,14 +77,18 @@ impl Estimate {
     }
 
     /// An operation was given up: it would have taken longer. How much is not known; as long again is what the mean is told, since such are
-    /// the tails that clouds have. The percentiles from the 80th on are told no guess, or they would soon be made of guesses: a wait beyond
+    /// the tails that clouds have. Longer than what is left of an old mean is news, too, even if the mean was longer once: it is not shortened
+    /// by that, but fades anew. The percentiles from the 80th on are told no guess, or they would soon be made of guesses: a wait beyond
     /// them is one of the long ones, however long, and a shorter one says nothing.
     pub fn record_at_least(&mut self, sample: Sample, now: Duration) {
         if self.percentile(80).is_none_or(|late| sample.took >= late) {
             self.keep(sample.took);
         }
-        if self.mean.is_none_or(|mean| sample.took.as_secs_f64() > mean) {
-            self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT, now);
+        let waited = sample.took.as_secs_f64();
+        if self.aged(now).is_none_or(|expected| waited > expected) {
+            let guess = (2.0 * waited).max(self.mean.unwrap_or_default());
+            let weight = 1.0 - (1.0 - LATE_WEIGHT) * self.freshness(now);
+            self.add(Sample { took: Duration::from_secs_f64(guess), ..sample }, weight, now);
         }
     }
 
@@ -165,6 +169,23 @@ mod tests {
         assert_eq!(estimate.percentile(95), Some(Duration::from_millis(110)));
         let mean = estimate.mean().unwrap();
         assert!((0.11..0.2).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn what_is_given_up_again_when_the_old_news_have_faded_is_news() {
+        let mut estimate = Estimate::default();
+        estimate.record(sample(20, 1), Duration::ZERO);
+        // 200 ms each time: told as 400 ms, which the mean takes half of.
+        estimate.record_at_least(sample(200, 1), Duration::ZERO);
+        assert!((estimate.mean().unwrap() - 0.21).abs() < 1e-9);
+        let later = Duration::from_secs(60);
+        estimate.record_at_least(sample(200, 1), later);
+        let (mean, aged) = (estimate.mean().unwrap(), estimate.aged(later).unwrap());
+        assert!(mean == aged && (0.3..0.4).contains(&mean), "{mean} {aged}");
+        // It does not become shorter by that.
+        let much_later = Duration::from_secs(360);
+        estimate.record_at_least(sample(50, 1), much_later);
+        assert_eq!(estimate.aged(much_later), Some(mean));
     }
 
     #[test]
