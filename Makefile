@@ -15,8 +15,8 @@ CRATES = $(call tests_of,$(filter-out crates/cli,$(wildcard crates/*)))
 tests_of = $(patsubst %,--test %,$(sort $(call files_of,$(1)) $(call folders_of,$(1))))
 files_of = $(basename $(notdir $(wildcard $(addsuffix /tests/*.rs,$(1)))))
 folders_of = $(notdir $(patsubst %/main.rs,%,$(wildcard $(addsuffix /tests/*/main.rs,$(1)))))
-# What is tested, as the tests have it, at target/debug/kurma.
-KURMA = $(TEST) --no-run $(firstword $(SYSTEM)) $(word 2,$(SYSTEM))
+# What is tested, as the tests have it, at target/debug/kurma; and who makes the transactions that a guest looks at.
+KURMA = $(TEST) --no-run --test transactions
 
 run:
 	@scripts/setup build

@@ -83,30 +83,30 @@ async fn what_eight_clients_append_is_all_there_and_whole() {
 }
 
 /// Goes on for as long as the kernel's client in the guest looks on (`tests/guest/all onlooker-4.2`), which says by
-/// `KURMA_ONLOOKER` where the gateway is, and a file that is there when it has seen enough. Each transaction writes its number to
+/// `KURMA_ONLOOKER` where the gateway is, which folder to make, and a file that is there when it has seen enough. Each transaction writes its number to
 /// all files of one directory, and makes or removes all files of the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it needs somebody who looks on"]
 async fn a_kernel_looks_on() {
     const FILES: usize = 16;
-    let told = std::env::var("KURMA_ONLOOKER").expect("KURMA_ONLOOKER=SERVER,FILE");
-    let (server, enough) = told.split_once(',').unwrap();
+    let told = std::env::var("KURMA_ONLOOKER").expect("KURMA_ONLOOKER=SERVER,FOLDER,FILE");
+    let [server, folder, enough] = told.split(',').collect::<Vec<_>>().try_into().unwrap();
     let options = vector_client::Options::default();
     let client = vector_client::Client::connect(server.parse::<std::net::SocketAddr>().unwrap(), options)
         .await
         .unwrap();
     for directory in ["written", "made"] {
-        client.ensure_directory(format!("/home/onlooker/{directory}"), 0o755).await.unwrap();
+        client.ensure_directory(format!("{folder}/{directory}"), 0o755).await.unwrap();
     }
     let mut number = 0;
     while number == 0 || !std::path::Path::new(enough).exists() {
         number += 1;
         let transaction = client.transaction(|t| {
             for file in 0..FILES {
-                t.write(Write::whole(format!("/home/onlooker/written/{file}"), 0o644, number.to_string()));
+                t.write(Write::whole(format!("{folder}/written/{file}"), 0o644, number.to_string()));
             }
             for file in 0..FILES {
-                let path = format!("/home/onlooker/made/{file}");
+                let path = format!("{folder}/made/{file}");
                 if number % 2 == 1 {
                     t.write(Write::whole(path, 0o644, "made"));
                 } else {

@@ -77,18 +77,17 @@ impl Estimate {
     }
 
     /// An operation was given up: it would have taken longer. How much is not known; as long again is what the mean is told, since such are
-    /// the tails that clouds have. Longer than what is left of an old mean is news, too, even if the mean was longer once: it is not shortened
-    /// by that, but fades anew. The percentiles from the 80th on are told no guess, or they would soon be made of guesses: a wait beyond
-    /// them is one of the long ones, however long, and a shorter one says nothing.
+    /// the tails that clouds have. That is news if it is longer than what is left of the mean by now, which takes half of it. The percentiles from
+    /// the 80th on are told no guess, or they would soon be made of guesses: a wait beyond them is one of the long ones, however long, and a
+    /// shorter one says nothing.
     pub fn record_at_least(&mut self, sample: Sample, now: Duration) {
         if self.percentile(80).is_none_or(|late| sample.took >= late) {
             self.keep(sample.took);
         }
-        let waited = sample.took.as_secs_f64();
-        if self.aged(now).is_none_or(|expected| waited > expected) {
-            let guess = (2.0 * waited).max(self.mean.unwrap_or_default());
-            let weight = 1.0 - (1.0 - LATE_WEIGHT) * self.freshness(now);
-            self.add(Sample { took: Duration::from_secs_f64(guess), ..sample }, weight, now);
+        let left = self.aged(now);
+        if left.is_none_or(|left| sample.took.as_secs_f64() > left) {
+            self.mean = left;
+            self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT, now);
         }
     }
 
@@ -168,7 +167,7 @@ mod tests {
         assert_eq!(estimate.percentile(80), Some(Duration::from_millis(100)));
         assert_eq!(estimate.percentile(95), Some(Duration::from_millis(110)));
         let mean = estimate.mean().unwrap();
-        assert!((0.11..0.2).contains(&mean), "{mean}");
+        assert!(0.1 < mean && mean < 0.2, "{mean}");
     }
 
     #[test]
@@ -180,12 +179,11 @@ mod tests {
         assert!((estimate.mean().unwrap() - 0.21).abs() < 1e-9);
         let later = Duration::from_secs(60);
         estimate.record_at_least(sample(200, 1), later);
-        let (mean, aged) = (estimate.mean().unwrap(), estimate.aged(later).unwrap());
-        assert!(mean == aged && (0.3..0.4).contains(&mean), "{mean} {aged}");
-        // It does not become shorter by that.
-        let much_later = Duration::from_secs(360);
+        assert!((estimate.aged(later).unwrap() - (0.105 + 0.4) / 2.0).abs() < 1e-9);
+        // Long after, what was slow once and is hardly too late now is not shut out for that again.
+        let much_later = Duration::from_secs(660);
         estimate.record_at_least(sample(50, 1), much_later);
-        assert_eq!(estimate.aged(much_later), Some(mean));
+        assert!(estimate.aged(much_later).unwrap() < 0.06);
     }
 
     #[test]

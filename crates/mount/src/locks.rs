@@ -180,12 +180,14 @@ impl Core {
     }
 
     pub async fn unlock(self: &Arc<Core>, inode: &Arc<Inode>, owner: u64, bytes: Bytewise) -> Answer<()> {
-        let locks = inode.locks.lock().await;
-        let Some(holder) = locks.get(&owner) else { return Ok(()) };
-        let opened = holder.opened.clone();
-        drop(locks);
+        if !inode.locks.lock().await.contains_key(&owner) {
+            return Ok(());
+        }
         // What was written under the lock is there for the next holder.
         self.settle_quietly(inode).await;
+        // Until it is done, so that what the same owner locks meanwhile is locked after it for the client, too.
+        let locks = inode.locks.lock().await;
+        let Some(LockHolder { opened, .. }) = locks.get(&owner) else { return Ok(()) };
         let (state, name) = (opened.state(), server_owner(owner));
         let unlocked = opened.client.unlock(&state, &name, bytes.start, bytes.length()).await;
         unlocked.map_err(|error| errno(&error))

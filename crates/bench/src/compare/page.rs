@@ -234,7 +234,11 @@ impl<'a> View<'a> {
                 "Clouds are asked until everything is written out." }
             p { "Sources in parentheses are sections of a digest of Ming Chen's thesis (Stony Brook, 2017); docs/benchmarks.md has the parameters \
                  there beside those here." }
-            p { "All samples and histograms are in " code { "report.json" } " beside this page." }
+            p {
+                "All samples and histograms are in "
+                code { @if self.is_over_nfs() { "report.json" } @else { "mounts.json" } }
+                " beside this page."
+            }
         }
     }
 }

@@ -45,3 +45,11 @@ impl Recording {
         Ok(())
     }
 }
+
+/// Of a run that failed.
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

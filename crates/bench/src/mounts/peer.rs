@@ -143,12 +143,26 @@ impl Mounted {
 
     /// Processor time so far, of all processes that serve it.
     pub fn cpu_micros(&self) -> Result<u64> {
-        let mount = self.child.as_ref().map_or(Ok(0), |child| peer::cpu_micros(child.id()))?;
+        let mount = self.child.as_ref().map_or(Ok(0), |child| cpu_micros_with_children(child.id()))?;
         Ok(match &self.serves {
             Serves::Kurma { gateway, .. } => mount + peer::cpu_micros(gateway.pid())?,
             Serves::Script(_) => mount,
         })
     }
+}
+
+/// Of a script and what it has started, such as the server behind its mount point.
+fn cpu_micros_with_children(pid: u32) -> Result<u64> {
+    let mut sum = peer::cpu_micros(pid)?;
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))?;
+    for task in tasks {
+        let children = fs::read_to_string(task?.path().join("children"))?;
+        for child in children.split_whitespace() {
+            // One that has just ended is not counted.
+            sum += peer::cpu_micros(child.parse()?).unwrap_or(0);
+        }
+    }
+    Ok(sum)
 }
 
 fn is_mounted(directory: &Path) -> Result<bool> {

@@ -23,7 +23,7 @@ pub enum Plan {
     Point { name: &'static str, nth: u64 },
 }
 
-/// Every point at least twice, the other rounds at any moment, in random order.
+/// Three quarters of the rounds at points, every one at least once, the others at any moment, in random order.
 pub fn plans(rounds: usize, random: &mut Random) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (0..rounds)
         .map(|round| match POINTS.get(round % (2 * POINTS.len())).or(POINTS.get(round % POINTS.len())) {

@@ -143,7 +143,7 @@ async fn work<C: Contender>(
             }
             None => {
                 lost += 1;
-                let death = world.death_after(called, lost);
+                let death = world.last_death(called, lost);
                 let amends = client.amends(&call);
                 let end = End::Lost { until: Some(death) };
                 history.push(Operation { client: number, call, called, end });

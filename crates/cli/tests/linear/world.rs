@@ -51,13 +51,13 @@ impl World {
         deaths.push(self.now());
     }
 
-    /// When the server was dead that had a request sent at this time, of a client that lost so many answers until now: it is done by then, or
-    /// never.
-    pub fn death_after(&self, called: Duration, lost: usize) -> Duration {
-        let deaths = self.deaths.lock().unwrap().clone();
+    /// When the server was dead that lost the answer to a request sent at this time, of a client that lost so many answers until now, and has just
+    /// learnt it: the request is done by then, or never. The last death, as a call that was put off may have outlived others.
+    pub fn last_death(&self, called: Duration, lost: usize) -> Duration {
+        let deaths = self.deaths.lock().unwrap();
         assert!(lost <= deaths.len(), "an answer is lost only with its server");
         // If there was none after it, it was sent to a server that was dead already.
-        deaths.into_iter().find(|death| *death >= called).unwrap_or(called)
+        deaths.last().copied().unwrap_or(called).max(called)
     }
 
     /// A client of its own.

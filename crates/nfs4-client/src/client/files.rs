@@ -180,6 +180,9 @@ impl Client {
     /// Locks a range of an open file for a lock-owner; `length` all ones means up to the end. A lock in the way is
     /// [`ClientError::Operation`] with `NFS4ERR_DENIED`. After [`ClientError::Unknown`] what was locked before still is, but a lock for
     /// writing may have become one for reading, if that was asked for.
+    ///
+    /// Of two calls of one lock-owner at the same time, [`Client::unlock`] included, nobody knows which was done last: where their ranges
+    /// overlap, one has to wait for the other.
     pub async fn lock(
         &self,
         open: &OpenState,
@@ -213,7 +216,7 @@ impl Client {
         }
         let (state_id, instance) = locked?;
         let mut held = open.held.lock();
-        if held.instance != instance {
+        if held.locks_instance != instance {
             // The server has restarted since, and nobody has reclaimed it.
             return Err(ClientError::Unknown);
         }

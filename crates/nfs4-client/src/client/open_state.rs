@@ -26,6 +26,8 @@ pub struct OpenState {
 pub(super) struct Held {
     /// In which instance of the client the state ids are good.
     pub instance: u64,
+    /// Whose locks these are: that instance, also before all of them are reclaimed.
+    pub locks_instance: u64,
     /// `None`: closed, perhaps with a delegation left.
     pub open: Option<StateId>,
     pub access: u32,
@@ -104,8 +106,10 @@ impl Held {
         }
     }
 
-    /// What may be given up already is not reclaimed: nobody gets an answer to that any more.
-    pub(super) fn give_up_doubtful(&mut self) {
+    /// From now on these are the locks of that instance, which reclaims them. What may be given up already is not reclaimed: nobody gets an answer
+    /// to that any more.
+    pub(super) fn begin_reclaiming(&mut self, instance: u64) {
+        self.locks_instance = instance;
         for given_up in std::mem::take(&mut self.giving_up) {
             if given_up.request.is_doubtful() {
                 self.give_up(&given_up);
@@ -129,6 +133,7 @@ impl OpenState {
         let without = opened.flags & nfs4::bits::open_result::NO_OPEN_STATE_ID != 0;
         let held = Held {
             instance,
+            locks_instance: instance,
             open: (!without).then_some(opened.state_id),
             access: access & nfs4::bits::share_access::BOTH,
             deny,
@@ -194,7 +199,7 @@ impl OpenState {
     /// What the locks of this lock-owner are called in that instance of the client.
     pub(super) fn set_locks_id(&self, owner: &StateOwner, state_id: StateId, instance: u64) {
         let mut held = self.held.lock();
-        if held.instance == instance
+        if held.locks_instance == instance
             && let Some(locks) = held.locks.iter_mut().find(|locks| locks.owner == *owner)
         {
             locks.state_id = state_id;

@@ -33,7 +33,7 @@ pub(super) async fn reclaim(
         let (own, others): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|open| open.credential == credential);
         reclaim_opens(shared, session, &own).await?;
-        reclaim_locks(shared, session, &own).await?;
+        reclaim_locks(shared, session, &own, instance).await?;
         for open in own {
             open.held.lock().instance = instance;
         }
@@ -108,9 +108,10 @@ async fn reclaim_locks(
     shared: &Arc<Shared>,
     session: &Arc<LiveSession>,
     opens: &[Arc<OpenState>],
+    instance: u64,
 ) -> Result<(), ClientError> {
     for open in opens {
-        open.held.lock().give_up_doubtful();
+        open.held.lock().begin_reclaiming(instance);
     }
     let limits = shared.limits.get();
     let room = limits.operations.saturating_sub(1).min(limits.cached_response_bytes / RESULT_BYTES) as usize;
