@@ -46,11 +46,9 @@ impl Client {
 
     pub(super) async fn remove_set(&self, personality: Personality) -> Result<()> {
         self.turn_back(personality).await?;
-        let set = personality.set().into_iter();
-        let remove = |(name, _): (String, usize)| async move {
-            self.kernel.remove(&self.set_path(personality, &name)).await
-        };
-        stream::iter(set.map(remove)).buffer_unordered(16).try_collect::<()>().await?;
+        for (name, _) in personality.set() {
+            self.kernel.remove(&self.set_path(personality, &name)).await?;
+        }
         for directory in 0..personality.directories() {
             self.kernel.remove(&format!("{}/set/{directory}", self.path)).await?;
         }
