@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::arrivals::Pace;
-use crate::peer::{self, Ganesha, Kurma, Names, Peer};
+use crate::peer::{self, DittoFs, Ganesha, Kurma, Names, Peer};
 use crate::setting::Setting;
 use crate::workload::{self, Workload};
 use instructions::Instructions;
 use recording::Recording;
 use results::FORMAT;
-pub use results::{Over, Parameters, Results, Row, Sample, Server};
+pub use results::{LeftOut, Over, Parameters, Results, Row, Sample, Server};
 
 /// Files written before the server is killed, to see whether it keeps its word.
 const CHECKED_FILES: u64 = 200;
@@ -82,8 +82,10 @@ pub async fn run(arguments: Compare) -> Result<()> {
         Box::new(Kurma::new(&setting.kurma)?),
         Box::new(Ganesha::new(Names::Lazy)?),
         Box::new(Ganesha::new(Names::Synchronous)?),
+        Box::new(DittoFs::new()?),
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
+    let left_out = leave_out(&mut peers);
     let data = |at: usize| folder.path().join(at.to_string());
     for (at, peer) in peers.iter_mut().enumerate() {
         peer.start(&data(at)).with_context(|| format!("starting {}", peer.name()))?;
@@ -95,6 +97,7 @@ pub async fn run(arguments: Compare) -> Result<()> {
         seed: arguments.rate.map(|_| arguments.seed),
         over: Over::Nfs,
     });
+    results.left_out = left_out;
     for (at, peer) in peers.iter_mut().enumerate() {
         let failure = survives_kill(peer.as_mut(), &data(at)).await.err();
         results.servers.push(Server {
@@ -121,6 +124,18 @@ pub async fn run(arguments: Compare) -> Result<()> {
     let failed = results.rows.iter().filter(|row| row.failed).count();
     ensure!(failed == 0, "{failed} rows are incomplete; the page says why");
     Ok(())
+}
+
+/// Takes out the servers that are not installed, and says so.
+fn leave_out(peers: &mut Vec<Box<dyn Peer>>) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    peers.retain(|peer| {
+        let Some(reason) = peer.not_installed() else { return true };
+        eprintln!("{} is left out: {reason}", peer.name());
+        left_out.push(LeftOut { name: peer.name().to_owned(), reason });
+        false
+    });
+    left_out
 }
 
 /// Writes the page of these results.

@@ -1,5 +1,6 @@
 //! Servers under load: how each is started, killed and told to forget what it has cached.
 
+mod dittofs;
 mod ganesha;
 mod kurma;
 
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+pub use dittofs::DittoFs;
 pub use ganesha::{Ganesha, Names};
 pub use kurma::Kurma;
 
@@ -21,6 +23,11 @@ pub trait Peer {
 
     /// What an acknowledged stable write or name means here.
     fn durability(&self) -> &'static str;
+
+    /// What is missing on this machine, if it is not installed.
+    fn not_installed(&self) -> Option<String> {
+        None
+    }
 
     /// Starts the process on `data`; a restart finds what was there.
     fn start(&mut self, data: &Path) -> Result<()>;
@@ -96,6 +103,12 @@ impl CloudUse {
             money: self.money.map(|money| money - before.money.unwrap_or(0.0)),
         }
     }
+}
+
+/// Whether there is a program of this name in `PATH`.
+fn is_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// A port of loopback that is free now.

@@ -204,6 +204,9 @@ impl<'a> View<'a> {
                                 }
                             }
                         }
+                        @for server in &self.results.left_out {
+                            tr { td.name { (server.name) } td.text colspan="2" { "left out: " (server.reason) } }
+                        }
                     }
                 }
             }

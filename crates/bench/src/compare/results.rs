@@ -24,6 +24,8 @@ pub struct Results {
     pub machine: Machine,
     pub parameters: Parameters,
     pub servers: Vec<Server>,
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     pub rows: Vec<Row>,
 }
 
@@ -49,6 +51,7 @@ impl Results {
             machine: machine(),
             parameters,
             servers: Vec::new(),
+            left_out: Vec::new(),
             rows: Vec::new(),
         }
     }
@@ -73,6 +76,13 @@ pub struct Server {
     pub checked_files: u64,
     /// What was wrong with them afterwards; none: nothing.
     pub lost: Option<String>,
+}
+
+/// A server that could not be compared on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub name: String,
+    pub reason: String,
 }
 
 /// One workload with one number of clients on one server.
@@ -277,6 +287,7 @@ pub mod tests {
                 seed: Some(1),
                 over: Over::Nfs,
             },
+            left_out: Vec::new(),
             servers: vec![Server {
                 name: "kurma".into(),
                 promise: "everything".into(),

@@ -1,6 +1,6 @@
 //! Files, opened and read or written.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use nfs4::bits::share_access;
@@ -107,19 +107,42 @@ impl Kernel {
 
     /// Writes, and closes the file.
     async fn write_at(&self, file: &Opened, offset: u64, data: &Bytes) -> Result<()> {
-        let single = data.len() as u64 <= TRANSFER;
-        let stable = if single { StableHow::FileSync } else { StableHow::Unstable };
+        if data.len() as u64 <= TRANSFER {
+            self.write_stable(&file.handle, file.state_id, offset, data.clone()).await?;
+            return self.close(file).await;
+        }
         let starts = (0..data.len()).step_by(TRANSFER as usize);
         let pieces = stream::iter(starts.map(|start| {
             let end = data.len().min(start + TRANSFER as usize);
-            let piece = write(file.state_id, offset + start as u64, stable, data.slice(start..end));
+            let data = data.slice(start..end);
+            let piece = write(file.state_id, offset + start as u64, StableHow::Unstable, data);
             let request = [put_handle(&file.handle), piece];
             async move { self.send(&request).await.map(drop) }
         }));
         pieces.buffer_unordered(DEPTH).try_collect::<Vec<()>>().await?;
-        if !single {
-            self.send(&[put_handle(&file.handle), commit(0, 0)]).await?;
-        }
+        self.send(&[put_handle(&file.handle), commit(0, 0)]).await?;
         self.close(file).await
+    }
+
+    /// One WRITE whose data is on stable storage when this returns. A server that commits less than it is asked to, against RFC 8881
+    /// §18.32.3, is sent COMMIT, as the Linux client does.
+    pub async fn write_stable(
+        &self,
+        handle: &FileHandle,
+        state_id: StateId,
+        offset: u64,
+        data: Bytes,
+    ) -> Result<()> {
+        let length = data.len();
+        let request = [put_handle(handle), write(state_id, offset, StableHow::FileSync, data)];
+        let results = self.send(&request).await?;
+        let Some(NfsResOp::Write(Outcome::Ok(done))) = results.last() else {
+            anyhow::bail!("unexpected results {results:?}");
+        };
+        ensure!(done.count as usize == length, "short write of {}", done.count);
+        if done.committed < StableHow::FileSync {
+            self.send(&[put_handle(handle), commit(0, 0)]).await?;
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,10 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{Peer, drop_page_cache, free_address, kill, wait_for, write_out};
+use super::{Peer, drop_page_cache, free_address, is_program, kill, wait_for, write_out};
+
+const PROGRAM: &str = "ganesha.nfsd";
+const NOT_INSTALLED: &str = "ganesha.nfsd is not installed: scripts/setup bench";
 
 /// How the folder behind the server treats names.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,10 @@ impl Peer for Ganesha {
         }
     }
 
+    fn not_installed(&self) -> Option<String> {
+        (!is_program(PROGRAM)).then(|| NOT_INSTALLED.to_owned())
+    }
+
     fn start(&mut self, data: &Path) -> Result<()> {
         let (tree, state) = (data.join("tree"), data.join("state"));
         std::fs::create_dir_all(&tree)?;
@@ -59,7 +66,7 @@ impl Peer for Ganesha {
         let state = std::fs::canonicalize(&state)?;
         let config = state.join("ganesha.conf");
         std::fs::write(&config, configuration(self.address.port(), &tree, &state))?;
-        let mut child = Command::new("ganesha.nfsd")
+        let mut child = Command::new(PROGRAM)
             .args(["-F", "-f"])
             .arg(&config)
             .arg("-L")
@@ -70,7 +77,7 @@ impl Peer for Ganesha {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("ganesha.nfsd is not installed: apt-get install nfs-ganesha nfs-ganesha-vfs")?;
+            .context(NOT_INSTALLED)?;
         wait_for(self.address, &mut child)?;
         self.child = Some(child);
         Ok(())

@@ -72,8 +72,7 @@ impl Client {
     }
 
     pub(super) async fn write_stable(&self, file: &OpenFile, offset: u64, data: &Bytes) -> Result<()> {
-        let write = write(file.state_id, offset, StableHow::FileSync, data.clone());
-        self.call(&[put_handle(&file.handle), write]).await.map(drop)
+        self.kernel.write_stable(&file.handle, file.state_id, offset, data.clone()).await
     }
 
     /// Random access to the n-th of the blocks of the file.

@@ -17,15 +17,21 @@ impl Client {
         self.kernel.act(act, &path, content).await
     }
 
+    /// Where the set is: one for each load, as a run that fails leaves its own behind.
+    fn set_folder(&self, personality: Personality) -> String {
+        format!("{}/set of {}", self.path, personality.name)
+    }
+
     /// Where a file of the set is.
     fn set_path(&self, personality: Personality, name: &str) -> String {
-        format!("{}/set/{}", self.path, personality.place(name))
+        format!("{}/{}", self.set_folder(personality), personality.place(name))
     }
 
     pub(super) async fn make_set(&self, personality: Personality) -> Result<()> {
-        ensure_folder(&self.kernel, &format!("{}/set", self.path)).await?;
+        let folder = self.set_folder(personality);
+        ensure_folder(&self.kernel, &folder).await?;
         for directory in 0..personality.directories() {
-            ensure_folder(&self.kernel, &format!("{}/set/{directory}", self.path)).await?;
+            ensure_folder(&self.kernel, &format!("{folder}/{directory}")).await?;
         }
         let content = self.content(personality.largest());
         let make = |(name, size): (String, usize)| {
@@ -46,14 +52,13 @@ impl Client {
 
     pub(super) async fn remove_set(&self, personality: Personality) -> Result<()> {
         self.turn_back(personality).await?;
-        let set = personality.set().into_iter();
-        let remove = |(name, _): (String, usize)| async move {
-            self.kernel.remove(&self.set_path(personality, &name)).await
-        };
-        stream::iter(set.map(remove)).buffer_unordered(16).try_collect::<()>().await?;
-        for directory in 0..personality.directories() {
-            self.kernel.remove(&format!("{}/set/{directory}", self.path)).await?;
+        for (name, _) in personality.set() {
+            self.kernel.remove(&self.set_path(personality, &name)).await?;
         }
-        self.kernel.remove(&format!("{}/set", self.path)).await
+        let folder = self.set_folder(personality);
+        for directory in 0..personality.directories() {
+            self.kernel.remove(&format!("{folder}/{directory}")).await?;
+        }
+        self.kernel.remove(&folder).await
     }
 }

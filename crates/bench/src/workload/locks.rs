@@ -54,7 +54,9 @@ impl Client {
             Some(NfsResOp::Lock(LockRes::Ok(lock))) => lock,
             other => bail!("no lock: {other:?}"),
         };
-        self.read_at(&file, 0, SIZE).await?;
+        // RFC 8881 §8.2.5: by the state of the lock.
+        let locked = OpenFile { state_id: lock, ..file.clone() };
+        self.read_at(&locked, 0, SIZE).await?;
         let lock = match self.call(&[put_handle(&file.handle), unlock(lock, 0, u64::MAX)]).await?.pop() {
             Some(NfsResOp::Unlock(nfs4::Outcome::Ok(lock))) => lock,
             other => bail!("not unlocked: {other:?}"),
