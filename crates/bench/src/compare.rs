@@ -21,6 +21,9 @@ pub use results::{LeftOut, Over, Parameters, Results, Row, Sample, Server};
 
 /// Files written before the server is killed, to see whether it keeps its word.
 const CHECKED_FILES: u64 = 200;
+/// Written to each server before anything is measured, in MiB: more than the journal of the gateway, whose files are made when they are first
+/// needed.
+const WARM_UP: u64 = 1280;
 
 /// What to compare.
 #[derive(clap::Args)]
@@ -100,6 +103,8 @@ pub async fn run(arguments: Compare) -> Result<()> {
     results.left_out = left_out;
     for (at, peer) in peers.iter_mut().enumerate() {
         let failure = survives_kill(peer.as_mut(), &data(at)).await.err();
+        let warm = warm_up(peer.as_mut(), setting.shrink as u64).await;
+        warm.with_context(|| format!("writing to {}, before anything is measured", peer.name()))?;
         results.servers.push(Server {
             name: peer.name().to_owned(),
             promise: peer.durability().to_owned(),
@@ -223,6 +228,16 @@ impl Scene<'_> {
         peer.settle()?;
         Ok(Sample::new(done, cpu_in_run, cpu_until_settled, instructions, clouds))
     }
+}
+
+/// Writes a large file and removes it, so that no server makes its own files while it is measured.
+async fn warm_up(peer: &mut dyn Peer, shrink: u64) -> Result<()> {
+    let clients = workload::connect(peer.address(), peer.export(), "warm", 1).await?;
+    let stream = Workload::SequentialWrite;
+    workload::run(stream, &clients, (WARM_UP / shrink).max(1), shrink, Pace::Closed).await?;
+    peer.settle()?;
+    workload::clean(stream, &clients, true).await?;
+    peer.settle()
 }
 
 /// Writes files with stable writes, kills the server, starts it again and reads them.
