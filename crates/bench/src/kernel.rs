@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nfs4::{Attribute, FileHandle, NfsArgOp, NfsResOp, Outcome};
-use nfs4_client::operations::{get_attributes, lookup, put_handle};
+use bytes::Bytes;
+use nfs4::{Attribute, FileHandle, NfsArgOp, NfsResOp, Outcome, StateOwner};
+use nfs4_client::operations::{get_attributes, lookup, owner, put_handle};
 use nfs4_client::{Callback, Config, Reply, Session};
 
 pub use traffic::{Totals, Traffic};
@@ -112,6 +113,12 @@ impl Kernel {
                 reply => return Ok(reply?),
             }
         }
+    }
+
+    /// An owner of opens or locks, with the client's id, as the Linux client sends it. Servers of NFSv4.1 are to ignore that; DittoFS takes
+    /// owners without one for the same, whosoever they are.
+    pub fn owner(&self, name: impl Into<Bytes>) -> StateOwner {
+        StateOwner { client: self.session.client_id(), ..owner(name) }
     }
 
     fn name(&self, path: &str) -> Option<FileHandle> {

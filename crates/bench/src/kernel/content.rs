@@ -7,7 +7,7 @@ use nfs4::bits::share_access;
 use nfs4::{
     AttributeValues, CreateHow, FileHandle, NfsArgOp, NfsResOp, OpenHow, Outcome, StableHow, StateId,
 };
-use nfs4_client::operations::{close, commit, open, owner, put_handle, read, write};
+use nfs4_client::operations::{close, commit, open, put_handle, read, write};
 
 use super::{Kernel, TRANSFER, attributes};
 
@@ -27,8 +27,12 @@ impl Kernel {
         let (parent, name) = path.rsplit_once('/').context("a path from the root")?;
         let parent = self.handle(parent).await?;
         let access = access | share_access::WANT_NO_DELEG;
-        let request =
-            [put_handle(&parent), open(name, access, how, owner("kernel")), NfsArgOp::GetFh, attributes()];
+        let request = [
+            put_handle(&parent),
+            open(name, access, how, self.owner("kernel")),
+            NfsArgOp::GetFh,
+            attributes(),
+        ];
         let (mut handle, mut state_id, mut size, mut change) = (None, None, 0, None);
         for result in self.send(&request).await? {
             match result {

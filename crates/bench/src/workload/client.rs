@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nfs4::bits::share_access;
 use nfs4::{FileHandle, NfsArgOp, NfsResOp, OpenHow, Outcome, StateId};
 use nfs4_client::OpenFile;
-use nfs4_client::operations::{close, open, owner, put_handle, read};
+use nfs4_client::operations::{close, open, put_handle, read};
 
 use super::recall::Returns;
 use crate::kernel::{Habits, Kernel};
@@ -96,7 +96,8 @@ impl Client {
         access: u32,
         how: OpenHow,
     ) -> Result<OpenFile> {
-        let request = [put_handle(folder), open(name, access, how, owner("bench")), NfsArgOp::GetFh];
+        let request =
+            [put_handle(folder), open(name, access, how, self.kernel.owner("bench")), NfsArgOp::GetFh];
         let mut results = self.call(&request).await?;
         match (results.pop(), results.pop()) {
             (Some(NfsResOp::GetFh(Outcome::Ok(handle))), Some(NfsResOp::Open(Outcome::Ok(opened)))) => {

@@ -5,7 +5,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use nfs4::bits::share_access;
 use nfs4::{FileHandle, FreeStateIdArgs, LockRes, LockType, NfsArgOp, NfsResOp, OpenDelegation, OpenHow};
 use nfs4_client::OpenFile;
-use nfs4_client::operations::{first_lock, owner, put_handle, remove, unchecked, unlock};
+use nfs4_client::operations::{first_lock, put_handle, remove, unchecked, unlock};
 
 use super::client::{Client, ensure_folder};
 
@@ -49,7 +49,8 @@ impl Client {
         let access = share_access::READ | share_access::WANT_NO_DELEG;
         let name = format!("l{}", n / TIMES % files(shrink));
         let file = self.open_in(&folder, &name, access, OpenHow::NoCreate).await?;
-        let lock = first_lock(file.state_id, owner(format!("lock-{n}")), LockType::Read, 0, u64::MAX);
+        let lock =
+            first_lock(file.state_id, self.kernel.owner(format!("lock-{n}")), LockType::Read, 0, u64::MAX);
         let lock = match self.call(&[put_handle(&file.handle), lock]).await?.pop() {
             Some(NfsResOp::Lock(LockRes::Ok(lock))) => lock,
             other => bail!("no lock: {other:?}"),
