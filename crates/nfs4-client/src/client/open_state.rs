@@ -251,13 +251,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::client::testing::{delegated, state_id, unconnected};
+    use crate::operations::owner;
+
+    #[tokio::test]
+    async fn an_answer_of_an_earlier_instance_says_nothing_of_locks_that_are_being_reclaimed() {
+        let (client, handle) = (unconnected(), FileHandle::new("f").unwrap());
+        let open = delegated(&client, handle, 1, 2);
+        let ranges = vec![LockedRange { lock_type: LockType::Write, start: 0, end: 1 }];
+        let locks = LockOwner { owner: owner("x"), state_id: state_id(3), ranges };
+        let before = {
+            let mut held = open.held.lock();
+            held.locks.push(locks);
+            let before = held.locks_instance;
+            held.begin_reclaiming(before + 1);
+            before
+        };
+        open.set_locks_id(&owner("x"), state_id(4), before);
+        assert_eq!(open.locks_of(&owner("x")), Some(state_id(3).newest()));
+        open.set_locks_id(&owner("x"), state_id(5), before + 1);
+        assert_eq!(open.locks_of(&owner("x")), Some(state_id(5).newest()));
+    }
 
     proptest! {
         /// Held against a list of single bytes.
         #[test]
         fn ranges_are_what_was_locked_last(steps in vec((0u64..30, 1u64..10, 0u8..3), 0..30)) {
             let mut locks = LockOwner {
-                owner: crate::operations::owner("x"),
+                owner: owner("x"),
                 state_id: StateId::ANONYMOUS,
                 ranges: Vec::new(),
             };
