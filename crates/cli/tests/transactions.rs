@@ -84,7 +84,7 @@ async fn what_eight_clients_append_is_all_there_and_whole() {
 
 /// Goes on for as long as the kernel's client in the guest looks on (`tests/guest/all onlooker-4.2`), which says by
 /// `KURMA_ONLOOKER` where the gateway is, which folder to make, and a file that is there when it has seen enough. Each transaction writes its number to
-/// all files of one directory, and makes or removes all files of the other.
+/// all files of one directory, always as long, and makes or removes all files of the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it needs somebody who looks on"]
 async fn a_kernel_looks_on() {
@@ -103,7 +103,7 @@ async fn a_kernel_looks_on() {
         number += 1;
         let transaction = client.transaction(|t| {
             for file in 0..FILES {
-                t.write(Write::whole(format!("{folder}/written/{file}"), 0o644, number.to_string()));
+                t.write(Write::whole(format!("{folder}/written/{file}"), 0o644, format!("{number:08}")));
             }
             for file in 0..FILES {
                 let path = format!("{folder}/made/{file}");

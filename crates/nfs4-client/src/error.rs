@@ -56,7 +56,9 @@ pub enum ClientError {
         last: Option<Arc<ClientError>>,
     },
     /// The compound may have been executed or not: the answer was lost, together with the session that could have
-    /// repeated it. Look at what is there before it is done again.
+    /// repeated it. Look at what is there before it is done again; a server that was waiting for something, such as room on its
+    /// disk, may still be about to execute it. It is not any more for a client that was made known anew, with another
+    /// [`verifier`](crate::Options::verifier).
     #[error("the outcome of the operations is unknown: the server's answer is lost")]
     Unknown,
     /// Nothing was executed: the compound is larger than the server takes. [`Client::limits`](crate::Client::limits)

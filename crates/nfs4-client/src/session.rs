@@ -7,7 +7,7 @@ use nfs4::{
     DestroySessionArgs, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, ReclaimCompleteArgs, SequenceArgs,
     SessionId,
 };
-use onc_rpc::{Credential, NoService, Peer, Service};
+use onc_rpc::{Credential, NoService, Peer, Service, Tcp};
 use tokio::sync::Mutex;
 
 use crate::callback::{BackChannel, CALLBACK_PROGRAM, back_channel_attributes};
@@ -232,6 +232,6 @@ async fn open_connection(
         None => Arc::new(NoService),
     };
     let (tls, bytes, slots) = (config.tls.as_ref(), config.message_bytes, config.slots);
-    let peer = wire::connect(address, tls, service, bytes, slots).await?;
+    let peer = wire::connect(&Tcp, &[address], tls, service, bytes, slots).await?;
     Ok((peer, back_channel))
 }

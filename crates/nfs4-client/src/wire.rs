@@ -1,5 +1,6 @@
 //! Compounds on a connection: what [`Session`](crate::Session) and [`Client`](crate::Client) share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,7 @@ use nfs4::{
     NfsResOp, OpCode, Outcome, OwnerName, SequenceArgs, StateProtectArgs, Utf8String, Verifier,
 };
 use onc_rpc::tls::TlsClient;
-use onc_rpc::{Credential, Limits, Peer, Procedure, Service};
-use tokio::net::ToSocketAddrs;
+use onc_rpc::{Credential, Limits, Network, Peer, Procedure, RpcError, Service};
 use xdr::{Encode, Encoder};
 
 use crate::ClientError;
@@ -39,7 +39,8 @@ pub(crate) struct Manner<'a> {
 
 /// Opens a connection that carries messages of this size, one for each slot.
 pub(crate) async fn connect(
-    address: impl ToSocketAddrs,
+    network: &dyn Network,
+    addresses: &[SocketAddr],
     tls: Option<&TlsClient>,
     service: Arc<dyn Service>,
     message_bytes: u32,
@@ -52,8 +53,8 @@ pub(crate) async fn connect(
         ..Limits::default()
     };
     Ok(match tls {
-        None => Peer::connect(address, service, limits).await?,
-        Some(tls) => Peer::connect_tls(address, service, limits, tls, nfs4::PROGRAM, nfs4::VERSION).await?,
+        None => Peer::over(network.connect(addresses).await.map_err(RpcError::from)?, service, limits)?,
+        Some(tls) => Peer::connect_tls(addresses, service, limits, tls, nfs4::PROGRAM, nfs4::VERSION).await?,
     })
 }
 

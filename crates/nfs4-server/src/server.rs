@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use file_system::FileId;
 use nfs4::OwnerName;
 use onc_rpc::{
-    Budget, Call, Connection, ConnectionId, Peer, Registration, Reply, RpcError, Security, Service,
+    Budget, Call, Connection, ConnectionId, Listener, Peer, Registration, Reply, RpcError, Security, Service,
+    Stream,
 };
 use parking_lot::{Mutex, RwLock};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -130,7 +131,11 @@ impl Server {
 
     /// Serves every connection to `listener` until `shutdown` is cancelled, then finishes the requests that are
     /// being run, answers them and closes all connections. Clients that come meanwhile wait for the next start.
-    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServerError> {
+    pub async fn serve(
+        &self,
+        listener: impl Listener,
+        shutdown: CancellationToken,
+    ) -> Result<(), ServerError> {
         let result = tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             result = self.accept(&listener) => result,
@@ -199,7 +204,7 @@ impl Server {
         MetricsSnapshot { census, counts, refusals, ..shared.metrics.snapshot() }
     }
 
-    async fn accept(&self, listener: &TcpListener) -> Result<(), ServerError> {
+    async fn accept(&self, listener: &dyn Listener) -> Result<(), ServerError> {
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -233,9 +238,9 @@ impl Server {
     }
 
     /// Serves one connection until it ends.
-    async fn connection(&self, stream: TcpStream) -> Result<(), RpcError> {
+    async fn connection(&self, stream: Stream) -> Result<(), RpcError> {
         let security = self.inner.security.read().clone();
-        let connection = Connection::tcp(stream, Arc::new(self.clone()), self.rpc_limits())?
+        let connection = Connection::over(stream, Arc::new(self.clone()), self.rpc_limits())?
             .with_budget(&self.inner.traffic)
             .with_security(&security);
         let id = connection.peer().connection_id();

@@ -19,7 +19,7 @@ use crate::tls::{self, AUTH_TLS};
 use crate::transport::{Input, Output};
 use crate::{
     AuthStatus, Budget, Call, Credential, Limits, OpaqueAuth, Peer, Reply, RpcError, Security, Service,
-    Transport,
+    Stream, Transport,
 };
 
 /// Bytes of a record that one permit of the connection's own byte budget stands for.
@@ -57,7 +57,17 @@ impl Connection {
         prepare(&stream)?;
         let address = stream.peer_addr()?;
         let (reader, writer) = stream.into_split();
-        Ok(Connection::over(Input::Tcp(reader), Output::Tcp(writer), address, service, limits))
+        Ok(Connection::assemble(Input::Tcp(reader), Output::Tcp(writer), address, service, limits))
+    }
+
+    /// Over a stream of either kind.
+    pub fn over(stream: Stream, service: Arc<dyn Service>, limits: Limits) -> Result<Connection, RpcError> {
+        match stream {
+            Stream::Tcp(stream) => Connection::tcp(stream, service, limits),
+            Stream::Other { reader, writer, address } => {
+                Ok(Connection::new(reader, writer, address, service, limits))
+            }
+        }
     }
 
     /// Over any reliable byte stream that is connected to `address`.
@@ -68,10 +78,10 @@ impl Connection {
         service: Arc<dyn Service>,
         limits: Limits,
     ) -> Connection {
-        Connection::over(Input::Other(reader), Output::Other(writer), address, service, limits)
+        Connection::assemble(Input::Other(reader), Output::Other(writer), address, service, limits)
     }
 
-    fn over(
+    fn assemble(
         reader: Input,
         writer: Output,
         address: SocketAddr,

@@ -19,7 +19,7 @@ use crate::outbox::{CallPermit, Outbox};
 use crate::record::LAST_FRAGMENT;
 use crate::tls::TlsClient;
 use crate::transport::{Input, Output};
-use crate::{Connection, Credential, Limits, OpaqueAuth, Reply, RpcError, Service, Transport};
+use crate::{Connection, Credential, Limits, OpaqueAuth, Reply, RpcError, Service, Stream, Transport};
 
 /// Room for the header of a reply or of a call with AUTH_SYS and few groups.
 const HEADER_BYTES: usize = 128;
@@ -73,7 +73,12 @@ impl Peer {
         Ok(Peer::spawn(connection))
     }
 
-    /// The same by TLS (RFC 9289), to a server of this version of this program. Fails if the server does not agree, or
+    /// The same over a stream that is open already.
+    pub fn over(stream: Stream, service: Arc<dyn Service>, limits: Limits) -> Result<Peer, RpcError> {
+        Ok(Peer::spawn(Connection::over(stream, service, limits)?))
+    }
+
+    /// By TLS (RFC 9289), to a server of this version of this program. Fails if the server does not agree, or
     /// is not who `tls` says; nothing but the request for TLS goes over the network in the clear.
     pub async fn connect_tls(
         address: impl ToSocketAddrs,

@@ -1,7 +1,8 @@
-//! One seeded world of a gateway, its clients, clouds and disks, in which everything goes wrong (decision D12).
+//! One seeded world of a gateway, its clients, clouds, disks and network, in which everything goes wrong (decision D12).
 //!
 //! A *life* follows from its seed: how the gateway is set up, what three clients do at the same time, and what happens meanwhile.
-//! Clouds refuse, throttle, hang, are slow, do things and say that they failed; the owner of one of them flips bits, gives back
+//! In two of three lives clients come over the network, by NFSv4.2 and the vectorized client; in the others they are inside of the gateway.
+//! Streams are late, end anywhere in a message, or lead nowhere for a while in one direction or both. Clouds refuse, throttle, hang, are slow, do things and say that they failed; the owner of one of them flips bits, gives back
 //! older or other objects, parts of them or nothing, shows the past, drops what it has confirmed. Wall clocks go wrong and jump.
 //! The disk of the journal is full for a while. Machines are killed or lose their power, anywhere or at a named failpoint, and what
 //! was not synced is torn or lost; the next one starts from what is left.
@@ -19,22 +20,23 @@
 //!   their bounds. Clients that nothing hinders go on.
 //!
 //! The machine is made of the parts of a real one (crates `volume`, `upkeep`, `cache`, `meta`, `journal`, `blocks`, `seal`,
-//! `disperse`, `cloud`), put together as `gateway::Node` does. What is simulated are clocks, entropy, the disk (the traits
-//! of `environment`) and the stores behind the trait `cloud::Cloud`. A life runs in one thread, on tokio's paused clock, and is the same
-//! each time: the trace of everything that crosses a border of the machine is hashed, and a test compares the hashes.
+//! `disperse`, `cloud`; `nfs4-server` in front of them, and `nfs4-client` and `vector-client` at the other end), put together as `gateway::Node`
+//! does. What is simulated are clocks, entropy, the disk (the traits of `environment`), the stores behind the trait `cloud::Cloud` and the streams
+//! behind `onc_rpc::Network`. A life runs in one thread of a process of its own, on tokio's paused clock, and is the same each time: the trace of
+//! everything that crosses a border of the machine is hashed, and a test compares traces and hashes.
 //!
 //! ```text
 //! cargo test -p sim                                 50 lives of 10,000 operations
 //! SIM_SEED=17 cargo test -p sim whatever            that life alone; a failure is made small, and printed
 //! SEEDS=1000 tests/soak sim                         a thousand lives
 //! SIM_OPERATIONS, SIM_SHRINKS                       operations of a life, lives spent on making a failure small
-//! SIM_TRACE=FILE                                    everything that happened in a life that failed
+//! SIM_TRACE=FILE                                    everything that happened in the life of SIM_SEED
 //! ```
 //!
 //! That the simulator would notice is tested, too: each of the mutants in `environment::mutant` breaks one promise, and is found.
 //!
-//! What it is not: it has no network between clients and gateway, so the protocol is not in it; and it has one gateway. There is
-//! nothing in this crate but tests.
+//! What it is not: it has one gateway, and its clients end with every machine: what they reclaim after a restart is tested elsewhere
+//! (`nfs4-client`, and the histories of real clients). There is nothing in this crate but tests.
 
 #![deny(missing_docs)]
 

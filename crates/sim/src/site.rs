@@ -1,7 +1,9 @@
-//! One gateway: what outlives its machines ([`Site`]), and a machine that is running ([`machine::Machine`]).
+//! One gateway: what outlives its machines ([`Site`]), a machine that is running ([`machine::Machine`]), and the server in front of it
+//! ([`front::Front`]).
 
 pub mod audit;
 pub mod death;
+pub mod front;
 pub mod machine;
 
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use cloud::Options;
 use ids::GatewayId;
 use journal::testing::MemoryDisk;
+use nfs4_server::MemoryClientRecords;
 use parking_lot::Mutex;
 use seal::KeyFile;
 
@@ -34,6 +37,8 @@ pub struct Setup {
     pub skew: i64,
     /// How long garbage is kept, in seconds.
     pub gc_delay: u64,
+    /// Clients come over the network, each with so many connections; otherwise they are inside of the gateway.
+    pub connections: Option<usize>,
 }
 
 /// What there is of a gateway while it is switched off.
@@ -45,6 +50,8 @@ pub struct Site {
     pub clouds: Vec<Arc<Store>>,
     pub inspector: Arc<Mutex<Inspector>>,
     pub key_file: KeyFile,
+    /// Which clients may come back.
+    pub records: Arc<MemoryClientRecords>,
     pub connection: Options,
 }
 
@@ -58,7 +65,17 @@ impl Site {
         let key_file = KeyFile::generate(GatewayId(1), &SeededEntropy::new(seed, 0));
         world.time().set_skew(setup.skew);
         let disk = SimDisk::new(MemoryDisk::new(), world.clone());
-        Site { seed, setup, world, disk, clouds, inspector, key_file, connection: Options::default() }
+        Site {
+            seed,
+            setup,
+            world,
+            disk,
+            clouds,
+            inspector,
+            key_file,
+            records: Arc::default(),
+            connection: Options::default(),
+        }
     }
 
     /// The machine is off, and this is what its disk still has.

@@ -1,13 +1,18 @@
-use std::collections::BTreeMap;
+//! Each life has a process of its own, and so has each mutant. tokio counts the runtimes of a process, and what it draws from a generator
+//! of random numbers (branches of `select!`, the order in which the receivers of a channel are woken) follows from that count: the second life of a
+//! process is not the first one again.
+
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use environment::mutant::Mutant;
-use parking_lot::Mutex;
 
 use crate::life::course::{Report, live};
 use crate::life::plan::Plan;
 use crate::life::shrink::shrink;
 
+/// The test that lives.
+const LIFE: &str = "whatever_happens_nothing_is_lost_shown_or_left_behind";
 /// Lives that every change is tried on, and operations of each.
 const SEEDS: u64 = 50;
 const OPERATIONS: u64 = 10_000;
@@ -20,17 +25,44 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
 }
 
-fn lives_of(seed: u64) -> Report {
+/// A test of this program in a process of its own, which has these in its environment.
+fn process(test: &str, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", &format!("tests::{test}")]).envs(environment.iter().copied());
+    command.output().unwrap()
+}
+
+/// Does this for all numbers below `end`, as many at once as there are processors.
+fn for_each(end: u64, each: impl Fn(u64) + Sync) {
+    let (next, workers) = (AtomicU64::new(0), std::thread::available_parallelism().map_or(1, usize::from));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= end {
+                        return;
+                    }
+                    each(number);
+                }
+            });
+        }
+    });
+}
+
+fn life_of(seed: u64) {
     let plan = Plan::of(seed, number("SIM_OPERATIONS", OPERATIONS));
     let file = std::env::var_os("SIM_TRACE");
-    let failure = match live(&plan, None, file.is_some()) {
-        Ok(report) => return report,
+    let lived = live(&plan, None, file.is_some());
+    if let Some(file) = file {
+        let trace = lived.as_ref().map_or_else(|failure| &failure.trace, |report| &report.trace);
+        std::fs::write(file, trace.join("\n")).unwrap();
+    }
+    let failure = match lived {
+        Ok(report) => return println!("SIM_SEED={seed}: {:?}", Report { trace: Vec::new(), ..report }),
         Err(failure) => failure,
     };
     eprintln!("SIM_SEED={seed} fails: {}\n{}", failure.what, failure.last);
-    if let Some(file) = file {
-        std::fs::write(file, failure.trace.join("\n")).unwrap();
-    }
     let (small, failure) = shrink(&plan, failure, None, number("SIM_SHRINKS", SHRINKS) as usize);
     panic!(
         "SIM_SEED={seed} fails with {} operations: {}\n{small}\n{}",
@@ -42,55 +74,47 @@ fn lives_of(seed: u64) -> Report {
 
 #[test]
 fn whatever_happens_nothing_is_lost_shown_or_left_behind() {
-    let first = number("SIM_SEED", 0);
-    let seeds = number("SEEDS", if std::env::var("SIM_SEED").is_ok() { 1 } else { SEEDS });
-    let next = AtomicU64::new(first);
-    let reports = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + seeds {
-                        return;
-                    }
-                    let report = lives_of(seed);
-                    println!("SIM_SEED={seed}: {report:?}");
-                    reports.lock().push(report);
-                }
-            });
+    if std::env::var_os("SIM_SEED").is_some() {
+        return life_of(number("SIM_SEED", 0));
+    }
+    let failed = AtomicU64::new(0);
+    for_each(number("SEEDS", SEEDS), |seed| {
+        let lived = process(LIFE, &[("SIM_SEED", &seed.to_string())]);
+        let said = String::from_utf8_lossy(&lived.stdout);
+        match said.lines().find_map(|line| line.find("SIM_SEED=").map(|at| &line[at..])) {
+            Some(report) if lived.status.success() => println!("{report}"),
+            _ => {
+                failed.fetch_add(1, Ordering::Relaxed);
+                println!("{said}{}", String::from_utf8_lossy(&lived.stderr));
+            }
         }
     });
-    let mut deaths: BTreeMap<&str, u64> = BTreeMap::new();
-    let reports = reports.into_inner();
-    for (point, count) in reports.iter().flat_map(|report| &report.deaths) {
-        *deaths.entry(point).or_default() += count;
-    }
-    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
-    println!(
-        "{} operations, {} refused, {} machines, {} incidents, {} nonces, deaths: {deaths:#?}",
-        sum(|report| report.operations),
-        sum(|report| report.refused),
-        sum(|report| report.machines),
-        sum(|report| report.incidents),
-        sum(|report| report.nonces),
-    );
-    assert_eq!(reports.len() as u64, seeds);
+    assert_eq!(failed.into_inner(), 0, "lives that failed");
 }
 
 #[test]
 fn one_seed_is_one_life() {
-    for seed in 0..3 {
-        let plan = Plan::of(seed, 2000);
-        let reports =
-            [0, 1].map(|_| live(&plan, None, true).unwrap_or_else(|failure| panic!("{}", failure.what)));
-        let pairs = reports[0].trace.iter().zip(&reports[1].trace);
-        if let Some((first, second)) = pairs.into_iter().find(|(first, second)| first != second) {
+    for seed in 0..4 {
+        let lives = [0, 1].map(|number| {
+            let file = std::env::temp_dir().join(format!("life-{}-{seed}-{number}", std::process::id()));
+            let (seed, path) = (seed.to_string(), file.to_str().unwrap());
+            let lived =
+                process(LIFE, &[("SIM_SEED", &seed), ("SIM_TRACE", path), ("SIM_OPERATIONS", "2000")]);
+            assert!(lived.status.success(), "{}", String::from_utf8_lossy(&lived.stderr));
+            let trace = std::fs::read_to_string(&file).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            (trace, String::from_utf8(lived.stdout).unwrap())
+        });
+        let [(first, said), (second, repeated)] = &lives;
+        if let Some((first, second)) =
+            first.lines().zip(second.lines()).find(|(first, second)| first != second)
+        {
             panic!("seed {seed}: the lives part at\n{first}\n{second}");
         }
-        assert_eq!(reports[0].hash, reports[1].hash, "seed {seed}: the same events with other bytes");
-        assert!(reports[0].events > 2000);
+        let hash =
+            |said: &str| said.split("hash: ").nth(1).map(|rest| rest.split(',').next().map(str::to_owned));
+        assert_eq!(hash(said), hash(repeated), "seed {seed}: the same events with other bytes");
+        assert!(hash(said).is_some() && first.lines().count() > 2000);
     }
 }
 
@@ -109,18 +133,22 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
 
 #[test]
 fn every_broken_promise_is_noticed() {
-    for promise in Mutant::ALL {
-        let found = (0..MUTANT_SEEDS).find_map(|seed| {
-            let failure = live(&Plan::of(seed, OPERATIONS), Some(promise), false).err()?;
-            Some((seed, failure.what))
+    const BROKEN: &str = "SIM_BROKEN";
+    let Ok(broken) = std::env::var(BROKEN) else {
+        return for_each(Mutant::ALL.len() as u64, |number| {
+            let found = process("every_broken_promise_is_noticed", &[(BROKEN, &number.to_string())]);
+            println!("{}", String::from_utf8_lossy(&found.stdout));
+            assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
         });
-        let Some((seed, what)) = found else { panic!("nobody noticed {promise:?} in {MUTANT_SEEDS} lives") };
-        println!("{promise:?}: noticed in life {seed}: {what}");
-        assert!(
-            notices(promise).iter().any(|notice| what.contains(notice)),
-            "{promise:?} was taken for {what}"
-        );
-    }
+    };
+    let promise = Mutant::ALL[broken.parse::<usize>().unwrap()];
+    let found = (0..MUTANT_SEEDS).find_map(|seed| {
+        let failure = live(&Plan::of(seed, OPERATIONS), Some(promise), false).err()?;
+        Some((seed, failure.what))
+    });
+    let Some((seed, what)) = found else { panic!("nobody noticed {promise:?} in {MUTANT_SEEDS} lives") };
+    println!("{promise:?}: noticed in life {seed}: {what}");
+    assert!(notices(promise).iter().any(|notice| what.contains(notice)), "{promise:?} was taken for {what}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub mod dice;
 pub mod disk;
 pub mod entropy;
 pub mod inspector;
+pub mod network;
 pub mod panics;
 pub mod time;
 pub mod trace;

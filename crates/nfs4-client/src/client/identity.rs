@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use nfs4::bits::{create_session, exchange_id};
 use nfs4::{
-    ClientId, CreateSessionArgs, CreateSessionOk, DestroySessionArgs, NfsArgOp, NfsResOp, NfsStatus, OpCode,
-    Outcome,
+    BindConnToSessionArgs, ChannelDirFromClient, ClientId, CreateSessionArgs, CreateSessionOk,
+    DestroySessionArgs, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome,
 };
 use onc_rpc::Peer;
 use tokio_util::sync::CancellationToken;
@@ -153,13 +153,23 @@ impl Identity {
     }
 }
 
-/// Destroys the sessions that were given up, as far as the server still knows them.
+/// Destroys the sessions that were given up, as far as the server still knows them. Those that it still runs requests of are left for another
+/// time.
 pub(super) async fn destroy_left_behind(shared: &Shared, peer: &Peer, minor_version: u32) {
     let left_behind = std::mem::take(&mut *shared.left_behind.lock());
     for session in left_behind {
+        // On a connection of the session only (§18.37.3), and its own have often ended before it.
+        let bind = BindConnToSessionArgs { session, direction: ChannelDirFromClient::Fore, use_rdma: false };
+        let bind = NfsArgOp::BindConnToSession(bind);
+        if let Err(error) = wire::alone(peer, shared.manner(minor_version), bind).await {
+            tracing::debug!(%error, "a connection is not bound to a former session");
+        }
         let destroy = NfsArgOp::DestroySession(DestroySessionArgs { session });
         if let Err(error) = wire::alone(peer, shared.manner(minor_version), destroy).await {
             tracing::debug!(%error, "a former session is left to the server");
+            if error.asks_to_retry() {
+                shared.left_behind.lock().push(session);
+            }
         }
     }
 }

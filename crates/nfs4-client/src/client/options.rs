@@ -1,11 +1,12 @@
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use environment::Environment;
 use nfs4::{ChannelAttrs, Verifier};
 use onc_rpc::tls::TlsClient;
-use onc_rpc::{AuthSys, Credential};
+use onc_rpc::{AuthSys, Credential, Network, Tcp};
 
 /// How a [`Client`](crate::Client) presents itself, what it asks of the server, and how long it tries.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub struct Options {
     /// Changes with every start of the program: with another one than before, the server drops the state of the former
     /// start.
     pub verifier: Verifier,
+    /// What connections are made with, those by TLS excepted, which is over TCP always.
+    pub network: Arc<dyn Network>,
     /// Connect by TLS (RFC 9289) only; `None`: in the clear.
     pub tls: Option<TlsClient>,
     /// Who makes the calls, and who owns the client id.
@@ -57,6 +60,7 @@ impl Options {
             owner: format!("{host}/{}/{random:016x}", std::process::id()).into(),
             environment,
             verifier,
+            network: Arc::new(Tcp),
             tls: None,
             credential: Credential::Sys(AuthSys::new(0, 0)),
             minor_versions: vec![2, 1],

@@ -217,7 +217,7 @@ impl Shared {
         let service = self.callbacks.clone();
         let connect = async {
             let resolved = address.resolve().await?;
-            wire::connect(resolved.as_slice(), tls, service, bytes, slots).await
+            wire::connect(&*self.options.network, &resolved, tls, service, bytes, slots).await
         };
         match tokio::time::timeout(self.options.connect_timeout, connect).await {
             Ok(result) => result,

@@ -106,6 +106,7 @@ async fn a_server_out_of_step_gets_another_session() {
         assert_eq!(server.asked(nfs4::OpCode::CreateSession), 2);
         let left = usize::from(status != NfsStatus::DeadSession);
         assert_eq!(server.asked(nfs4::OpCode::DestroySession), left, "{status}");
+        assert_eq!(server.asked(nfs4::OpCode::BindConnToSession), left, "{status}: on a connection of it");
     }
 }
 

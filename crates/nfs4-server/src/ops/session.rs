@@ -74,6 +74,7 @@ pub(super) fn create(cx: &mut Compound<'_>, args: &CreateSessionArgs) -> Result<
         callback_program: args.callback_program,
         callback_credential: credential.unwrap_or_default(),
         minor_version: cx.minor_version,
+        within: cx.session().ok().map(|within| within.session),
     };
     let grant = cx.server.with_state(|state, now| state.create_session(&request, now))?;
     Ok(CreateSessionOk {
@@ -110,7 +111,8 @@ pub(super) fn backchannel_ctl(cx: &mut Compound<'_>, args: &BackchannelCtlArgs) 
 
 /// DESTROY_SESSION.
 pub(super) fn destroy(cx: &mut Compound<'_>, args: &DestroySessionArgs) -> Result<(), NfsStatus> {
-    cx.server.state.lock().destroy_session(args.session, cx.requester.principal, cx.connection)
+    let within = cx.session().ok().map(|within| within.session);
+    cx.server.state.lock().destroy_session(args.session, cx.requester.principal, cx.connection, within)
 }
 
 /// DESTROY_CLIENTID. The record goes last: a crash in between only makes the next grace period longer.

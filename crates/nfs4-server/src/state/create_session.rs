@@ -35,6 +35,8 @@ pub(crate) struct CreateSession {
     /// How callbacks present themselves.
     pub callback_credential: Credential,
     pub minor_version: u32,
+    /// The session that the request itself is run in, if it is in one.
+    pub within: Option<SessionId>,
 }
 
 /// The result that state determines.
@@ -78,6 +80,10 @@ impl State {
                 return Err(NfsStatus::ClidInUse.into());
             }
             if let (Some(former), _) = self.incarnations(&owner) {
+                // What its former life has sent must not happen after the next one has looked at what there is.
+                if self.has_under_way(former, request.within) {
+                    return Err(NfsStatus::Delay.into());
+                }
                 // The client restarted: what its former incarnation held is released (§18.35.4, case 5).
                 self.drop_client(former);
             }

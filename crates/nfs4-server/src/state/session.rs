@@ -59,6 +59,11 @@ impl Session {
         self.in_doubt.retain(|bound| *bound != connection);
     }
 
+    /// Whether requests are being run in it, but for the one that asks if it is `within`.
+    fn has_under_way(&self, within: bool) -> bool {
+        self.slots.busy() > usize::from(within)
+    }
+
     /// Whether a callback can be sent.
     pub fn can_call(&self) -> bool {
         self.back_channels.iter().any(|bound| !self.in_doubt.contains(bound)) && !self.back_slots.faulty
@@ -119,13 +124,14 @@ impl State {
         self.line_lost(connection);
     }
 
-    /// DESTROY_SESSION (RFC 8881 §18.37): by the principal that made it, on a connection of it.
-    /// Requests of other slots run to their end; their replies are no longer kept.
+    /// DESTROY_SESSION (RFC 8881 §18.37): by the principal that made it, on a connection of it. Put off while requests in it are being run,
+    /// but for this one if it is in a session, `within`: once a session is gone nothing that was sent in it happens any more.
     pub fn destroy_session(
         &mut self,
         id: SessionId,
         principal: Principal,
         connection: ConnectionId,
+        within: Option<SessionId>,
     ) -> Result<(), NfsStatus> {
         let session = self.sessions.get(&id).ok_or(NfsStatus::BadSession)?;
         if session.principal != principal {
@@ -134,8 +140,18 @@ impl State {
         if !session.connections.contains(&connection) {
             return Err(NfsStatus::ConnNotBoundToSession);
         }
+        if session.has_under_way(within == Some(id)) {
+            return Err(NfsStatus::Delay);
+        }
         self.drop_session(id);
         Ok(())
+    }
+
+    /// Whether requests of this client are being run, but for the one that asks if it is in a session, `within`.
+    pub(super) fn has_under_way(&self, client: ClientId, within: Option<SessionId>) -> bool {
+        let sessions = self.clients.get(&client).into_iter().flat_map(|client| &client.sessions);
+        let known = sessions.filter_map(|id| Some((id, self.sessions.get(id)?)));
+        known.into_iter().any(|(id, session)| session.has_under_way(within == Some(*id)))
     }
 
     pub(super) fn drop_session(&mut self, id: SessionId) {

@@ -104,6 +104,7 @@ impl World {
             callback_program: 0x4000_0000,
             callback_credential: Credential::None,
             minor_version: 1,
+            within: None,
         };
         self.state.create_session(&request, self.now)
     }

@@ -5,7 +5,8 @@ use file_system::{Authority, Caller, CommitMode, FsError, FsResult, Mode};
 use super::account::{Account, Slot};
 use super::course::Stage;
 use super::operation::{Change, Operation, Step, name_of};
-use super::scene::{list, read_tree};
+use super::remote::{Remote, Undone};
+use super::scene::list;
 
 /// How often a transaction meets others before it keeps them out.
 const CONFLICTS: usize = 4;
@@ -42,13 +43,21 @@ impl Client {
         // Now and then it matters that it lasts.
         let mode = if step[5].is_multiple_of(3) { CommitMode::Visible } else { CommitMode::Durable };
         let fs = &*stage.fs;
-        let done = match operation {
-            Operation::Change(change) => self.change(&change, mode, stage).await,
-            Operation::Read { slot, offset, length } => self.read(slot, offset, length, stage).await,
-            Operation::List => self.list(stage).await,
-            Operation::Sync { slot } => self.sync(slot, stage).await,
-            Operation::TakeTicket => stage.tickets.take(fs, stage.scene.shared, mode, stage.world).await,
-            Operation::LookAtTickets => stage.tickets.look(fs, stage.scene.shared, stage.world).await,
+        let done = match (operation, stage.remote(self.number)) {
+            (Operation::Change(change), Some(remote)) => self.change_remotely(&change, remote, stage).await,
+            (Operation::Sync { slot }, Some(remote)) => remote.sync(slot).await,
+            (Operation::TakeTicket, Some(remote)) => stage.tickets.take_remotely(remote, stage.world).await,
+            (Operation::LookAtTickets, Some(remote)) => {
+                stage.tickets.look_remotely(remote, stage.world).await
+            }
+            (Operation::Change(change), None) => self.change(&change, mode, stage).await,
+            (Operation::Read { slot, offset, length }, _) => self.read(slot, offset, length, stage).await,
+            (Operation::List, _) => self.list(stage).await,
+            (Operation::Sync { slot }, None) => self.sync(slot, stage).await,
+            (Operation::TakeTicket, None) => {
+                stage.tickets.take(fs, stage.scene.shared, mode, stage.world).await
+            }
+            (Operation::LookAtTickets, None) => stage.tickets.look(fs, stage.scene.shared, stage.world).await,
         };
         if let Err(error) = done
             && !stage.world.is_dead()
@@ -96,9 +105,35 @@ impl Client {
         Ok(())
     }
 
+    async fn change_remotely(
+        &mut self,
+        change: &Change,
+        remote: &Remote<'_>,
+        stage: &Stage<'_>,
+    ) -> FsResult<()> {
+        self.account.begin(change.applied(self.account.now()));
+        let done = remote.change(change).await;
+        if stage.world.is_dead() {
+            return Ok(()); // nobody was told
+        }
+        match done {
+            Ok(()) => self.account.all_durable(),
+            Err(Undone::Not(error)) => {
+                self.account.undo();
+                return Err(error);
+            }
+            Err(Undone::Perhaps(error)) => {
+                remote.start_anew();
+                self.find_out(stage).await?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the last change was made.
     async fn find_out(&mut self, stage: &Stage<'_>) -> FsResult<()> {
-        let found = stage.read_tree_patiently(stage.scene.own[self.number]).await?;
+        let found = stage.read_tree_patiently(self.number).await?;
         if !stage.world.is_dead() && !self.account.decide(&found) {
             stage.world.violate(format!("client {}: a commit that failed did something else", self.number));
         }
@@ -107,14 +142,19 @@ impl Client {
 
     async fn read(&mut self, slot: Slot, offset: u64, length: u32, stage: &Stage<'_>) -> FsResult<()> {
         let expected = self.account.now().get(&slot).cloned();
-        let mut tx = stage.fs.begin(&Caller::root(), Mode::Optimistic).await?;
-        let found = match tx.lookup(stage.scene.own[self.number].0, &name_of(slot)).await {
-            Ok(found) => {
-                let data = tx.read(found.file, offset, length, Authority::Checked).await?;
-                Some(data.segments.concat())
+        let found = match stage.remote(self.number) {
+            Some(remote) => remote.read(slot, offset, length).await?,
+            None => {
+                let mut tx = stage.fs.begin(&Caller::root(), Mode::Optimistic).await?;
+                match tx.lookup(stage.scene.own[self.number].0, &name_of(slot)).await {
+                    Ok(found) => {
+                        let data = tx.read(found.file, offset, length, Authority::Checked).await?;
+                        Some(data.segments.concat())
+                    }
+                    Err(FsError::NotFound) => None,
+                    Err(error) => return Err(error),
+                }
             }
-            Err(FsError::NotFound) => None,
-            Err(error) => return Err(error),
         };
         let expected = expected.map(|content| {
             let start = content.len().min(offset as usize);
@@ -135,7 +175,10 @@ impl Client {
     }
 
     async fn list(&mut self, stage: &Stage<'_>) -> FsResult<()> {
-        let found = list(&*stage.fs, stage.scene.own[self.number]).await?;
+        let found = match stage.remote(self.number) {
+            Some(remote) => remote.list().await?,
+            None => list(&*stage.fs, stage.scene.own[self.number]).await?,
+        };
         let tree = self.account.now().iter();
         let mut expected: Vec<_> =
             tree.map(|(slot, content)| (name_of(*slot), content.len() as u64)).collect();
@@ -166,7 +209,7 @@ impl Client {
 
     /// After an end of the machine: what is there must be what can be.
     pub async fn resume(&mut self, stage: &Stage<'_>) {
-        match stage.read_tree_patiently(stage.scene.own[self.number]).await {
+        match stage.read_tree_patiently(self.number).await {
             _ if stage.world.is_dead() => {}
             Ok(found) => {
                 if let Err(what) = self.account.resume(found) {
@@ -179,7 +222,7 @@ impl Client {
 
     /// What is there now is what was seen last.
     pub async fn check(&self, stage: &Stage<'_>) {
-        match read_tree(&*stage.fs, stage.scene.own[self.number]).await {
+        match stage.read_tree(self.number).await {
             _ if stage.world.is_dead() => {}
             Ok(found) if found == *self.account.now() => {}
             Ok(_) => stage.world.violate(format!("client {}: in the end, files differ", self.number)),

@@ -12,13 +12,16 @@ use journal::testing::MemoryDisk;
 use super::account::Tree;
 use super::client::Client;
 use super::plan::{CLIENTS, EVIL, Phase, Plan, Trouble};
-use super::scene::{Folder, Scene, read_tree};
+use super::remote::{NO_ANSWER, Remote};
+use super::scene::{Scene, read_tree};
 use super::tickets::Tickets;
 use crate::site::Site;
 use crate::site::audit;
 use crate::site::death::{Death, End, OPERATION_BEGINS, left};
+use crate::site::front::Front;
 use crate::site::machine::Machine;
 use crate::world::cloud::{Lie, Weather};
+use crate::world::network::Reach;
 use crate::world::trace::Trace;
 use crate::world::{World, ambient, panics};
 
@@ -94,6 +97,8 @@ pub struct Stage<'a> {
     pub fs: Arc<dyn FileSystem>,
     pub scene: Scene,
     pub tickets: &'a Tickets,
+    front: Option<&'a Front>,
+    remotes: Vec<Remote<'a>>,
     site: &'a Site,
     troubles: &'a [(u64, Trouble)],
     progress: &'a Progress,
@@ -107,6 +112,8 @@ struct Progress {
     come: Cell<usize>,
     /// Some cloud has not been well since the machine was started.
     is_disturbed: Cell<bool>,
+    /// The disk has been full since then.
+    was_full: Cell<bool>,
 }
 
 /// How a machine has ended, and what is on its disk.
@@ -169,8 +176,11 @@ impl Life {
                 site.disk.set_full(false);
                 // What it lies about may be all that there is of what another cloud did not take before.
                 progress.is_disturbed.set(site.clouds.iter().any(|cloud| cloud.weather() != Weather::Fair));
+                progress.was_full.set(false);
                 let machine = Machine::start(site, number).await;
-                let stage = Stage::set(site, &machine, tickets, &phase.troubles, progress).await?;
+                let front = Front::open(site, &machine, number).await;
+                let stage = Stage::set(site, &machine, front.as_ref(), tickets, progress).await?;
+                let stage = Stage { troubles: &phase.troubles, ..stage };
                 audit::tell_owners(&site.clouds, &machine.volume).await.map_err(|error| error.to_string())?;
                 stage.resume(clients).await;
                 let work =
@@ -183,6 +193,9 @@ impl Life {
                 report.incidents += machine.incidents.0.load(std::sync::atomic::Ordering::Relaxed);
                 if phase.end == End::Stop {
                     drop(stage);
+                    if let Some(front) = front {
+                        front.stop().await;
+                    }
                     machine.stop().await;
                     return Ok::<_, String>(left(&disk, phase.end, seed));
                 }
@@ -216,9 +229,10 @@ impl Life {
         let number = world.start();
         in_a_runtime(&world, async {
             let life = async {
-                heal(site, &progress);
+                heal(site, None, &progress);
                 let machine = Machine::start(site, number).await;
-                let stage = Stage::set(site, &machine, tickets, &[], &progress).await?;
+                let front = Front::open(site, &machine, number).await;
+                let stage = Stage::set(site, &machine, front.as_ref(), tickets, &progress).await?;
                 stage.resume(clients).await;
                 audit::come_to_rest(site, &machine).await?;
                 audit::check_metadata(&machine.volume).await?;
@@ -229,6 +243,9 @@ impl Life {
                 }
                 machine.check_bounds();
                 drop(stage);
+                if let Some(front) = front {
+                    front.stop().await;
+                }
                 machine.stop().await;
                 Ok::<(), String>(())
             };
@@ -265,9 +282,12 @@ fn in_a_runtime<T>(world: &World, life: impl Future<Output = Result<T, String>>)
 }
 
 /// All troubles end.
-fn heal(site: &Site, progress: &Progress) {
+fn heal(site: &Site, front: Option<&Front>, progress: &Progress) {
     site.clouds.iter().for_each(|cloud| cloud.set(Weather::Fair));
     site.disk.set_full(false);
+    if let Some(front) = front {
+        front.network.set(Reach::Near);
+    }
     progress.is_disturbed.set(false);
 }
 
@@ -275,13 +295,21 @@ impl<'a> Stage<'a> {
     async fn set(
         site: &'a Site,
         machine: &'a Machine,
+        front: Option<&'a Front>,
         tickets: &'a Tickets,
-        troubles: &'a [(u64, Trouble)],
         progress: &'a Progress,
     ) -> Result<Stage<'a>, String> {
-        let fs = machine.fs();
+        let (world, fs) = (&site.world, machine.fs());
         let scene = Scene::set(&*fs).await.map_err(|error| format!("the directories: {error}"))?;
-        Ok(Stage { world: &site.world, machine, fs, scene, tickets, site, troubles, progress })
+        let remotes =
+            front.iter().flat_map(|front| (0..CLIENTS).map(|number| Remote::new(number, world, front)));
+        let remotes = remotes.collect();
+        Ok(Stage { world, machine, fs, scene, tickets, front, remotes, site, troubles: &[], progress })
+    }
+
+    /// How this client gets at its files, if that is over the network.
+    pub fn remote(&self, client: usize) -> Option<&Remote<'a>> {
+        self.remotes.get(client)
     }
 
     /// What is there is what can be there.
@@ -289,7 +317,8 @@ impl<'a> Stage<'a> {
         for client in clients {
             client.resume(self).await;
         }
-        match self.patiently(async || self.tickets.resume(&*self.fs, self.scene.shared).await).await {
+        let (tickets, shared, is_remote) = (self.tickets, self.scene.shared, self.front.is_some());
+        match self.patiently(async || tickets.resume(&*self.fs, shared, is_remote).await).await {
             _ if self.world.is_dead() => {}
             Ok(Ok(())) => {}
             Ok(Err(what)) => self.world.violate(format!("after a restart, {what}")),
@@ -316,6 +345,9 @@ impl<'a> Stage<'a> {
         }
         if begun.is_multiple_of(64) {
             self.machine.check_bounds();
+            if let Some(Err(what)) = self.front.map(Front::check_bounds) {
+                self.world.violate(what);
+            }
             if self.site.clouds[usize::from(EVIL)].weather() == Weather::Lying(Lie::Swapped) {
                 let (clouds, volume) = (self.site.clouds.clone(), self.machine.volume.clone());
                 drop(tokio::spawn(async move { audit::tell_owners(&clouds, &volume).await }));
@@ -340,7 +372,12 @@ impl<'a> Stage<'a> {
                 self.site.clouds.iter().for_each(|cloud| cloud.hurry());
                 self.world.time().jump(millis);
             }
-            Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
+            Trouble::Network(reach) => self.front.iter().for_each(|front| front.network.set(reach)),
+            Trouble::Cut => self.front.iter().for_each(|front| front.network.cut()),
+            Trouble::DiskFull(is_full) => {
+                self.progress.was_full.set(true);
+                self.site.disk.set_full(is_full);
+            }
             Trouble::DropMemory => self.machine.cache.drop_memory(),
             Trouble::Flush => drop(tokio::spawn(async move { upkeep.flush(Duration::from_secs(20)).await })),
             Trouble::Scrub => drop(tokio::spawn(async move { upkeep.scrubber.once(100, 0).await })),
@@ -359,7 +396,7 @@ impl<'a> Stage<'a> {
             if stalls > 0 {
                 self.world.trace().note("nobody goes on: all troubles end", &[]);
                 let is_disturbed = self.progress.is_disturbed.get();
-                heal(self.site, self.progress);
+                heal(self.site, self.front, self.progress);
                 self.progress.is_disturbed.set(is_disturbed);
             }
             if stalls > STALLS {
@@ -370,9 +407,14 @@ impl<'a> Stage<'a> {
 
     /// Errors that a client may meet while clouds are not well, or while space is short.
     pub fn check_excuse(&self, error: &FsError) {
+        let (is_disturbed, was_full) = (self.progress.is_disturbed.get(), self.progress.was_full.get());
+        let was_parted = self.front.is_some_and(|front| front.network.was_disturbed());
         let is_excused = match error {
+            FsError::Unavailable(what) if what.starts_with(NO_ANSWER) => {
+                is_disturbed || was_full || was_parted
+            }
             FsError::Conflict | FsError::Unavailable(_) => true,
-            FsError::Io(_) => self.progress.is_disturbed.get(),
+            FsError::Io(_) => is_disturbed,
             _ => false,
         };
         if !is_excused {
@@ -381,8 +423,16 @@ impl<'a> Stage<'a> {
     }
 
     /// The files of a client, as soon as they can be had.
-    pub async fn read_tree_patiently(&self, folder: Folder) -> FsResult<Tree> {
-        self.patiently(async || read_tree(&*self.fs, folder).await).await
+    pub async fn read_tree_patiently(&self, client: usize) -> FsResult<Tree> {
+        self.patiently(async || self.read_tree(client).await).await
+    }
+
+    /// The files of a client.
+    pub async fn read_tree(&self, client: usize) -> FsResult<Tree> {
+        match self.remote(client) {
+            Some(remote) => remote.read_tree().await,
+            None => read_tree(&*self.fs, self.scene.own[client]).await,
+        }
     }
 
     /// What can be read as soon as clouds can be had: again and again, at last with all of them well.
@@ -394,7 +444,7 @@ impl<'a> Stage<'a> {
             }
             self.machine.env.clock.sleep(Duration::from_secs(10)).await;
         }
-        heal(self.site, self.progress);
+        heal(self.site, self.front, self.progress);
         self.progress.is_disturbed.set(true);
         read().await
     }

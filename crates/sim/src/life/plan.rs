@@ -7,6 +7,7 @@ use crate::site::Setup;
 use crate::site::death::{End, OPERATION_BEGINS, Point, REQUEST_LEAVES};
 use crate::world::cloud::{Lie, Weather};
 use crate::world::dice::Dice;
+use crate::world::network::Reach;
 
 /// Clients of one gateway.
 pub const CLIENTS: usize = 3;
@@ -44,6 +45,10 @@ pub enum Trouble {
     Cloud(u16, Weather),
     /// An object of the cloud that is not to be trusted changes where it lies.
     Rot,
+    /// Clients and gateway are so far from each other from now on.
+    Network(Reach),
+    /// All streams between them end.
+    Cut,
     /// Wall clocks jump, by milliseconds.
     Jump(i64),
     /// The disk of the journal is full, or no longer.
@@ -95,11 +100,13 @@ impl Plan {
             longest_packed: dice.pick(&[0, 0, 16 << 10]),
             skew: dice.pick(&[0, 0, -500, 500, 50_000]),
             gc_delay: dice.pick(&[5, 30, 30, 300]),
+            connections: dice.pick(&[None, Some(1), Some(3)]),
         };
+        let is_remote = setup.connections.is_some();
         let count = operations.div_ceil(PHASE).max(1);
         let phases = (0..count).map(|number| {
             let length = operations / count + u64::from(number < operations % count);
-            Phase::new(&mut dice, length, (evil, clouds, &others))
+            Phase::new(&mut dice, length, (evil, clouds, &others), is_remote)
         });
         Plan { seed, phases: phases.collect(), setup }
     }
@@ -132,7 +139,7 @@ impl fmt::Display for Plan {
 }
 
 impl Phase {
-    fn new(dice: &mut Dice, length: u64, world: (Evil, u16, &[&'static str])) -> Phase {
+    fn new(dice: &mut Dice, length: u64, world: (Evil, u16, &[&'static str]), is_remote: bool) -> Phase {
         let mut steps: [Vec<Step>; CLIENTS] = Default::default();
         for number in 0..length as usize {
             steps[number % CLIENTS].push(std::array::from_fn(|_| dice.next() as u16));
@@ -140,6 +147,9 @@ impl Phase {
         let mut troubles = Vec::new();
         for _ in 0..dice.below(12) {
             trouble(dice, world, length, &mut troubles);
+        }
+        for _ in 0..if is_remote { dice.below(8) } else { 0 } {
+            network_trouble(dice, length, &mut troubles);
         }
         troubles.sort_by_key(|(at, _)| *at);
         let point = dice.percent(60).then(|| a_point(dice));
@@ -198,6 +208,19 @@ fn trouble(
         11..13 => into.push((at, Trouble::Move(dice.pick(schemes)))),
         13 => into.push((at, Trouble::Rotate)),
         _ => into.push((at, Trouble::DropMemory)),
+    }
+}
+
+/// One more trouble with the network, with its end if it has one.
+fn network_trouble(dice: &mut Dice, length: u64, into: &mut Vec<(u64, Trouble)>) {
+    let at = dice.below(length);
+    match dice.pick(&[None, Some(Reach::Far), Some(Reach::Parted), Some(Reach::Mute)]) {
+        None => into.push((at, Trouble::Cut)),
+        Some(reach) => {
+            // Who is cut off begins nothing: sooner or later all wait, and it ends by that.
+            let later = at + 1 + dice.below(length / 16 + 1);
+            into.extend([(at, Trouble::Network(reach)), (later, Trouble::Network(Reach::Near))]);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use file_system::{
 use super::account::{SLOTS, Tree};
 use super::operation::name_of;
 use super::plan::CLIENTS;
-use super::tickets::TICKET_FILES;
+use super::tickets::{TICKET_FILES, ticket_name};
 use crate::world::inspector::CANARY;
 
 /// A directory.
@@ -34,9 +34,15 @@ impl Scene {
         let mut tx = fs.begin(&Caller::root(), Mode::Exclusive).await?;
         let mut own = Vec::new();
         for client in 0..CLIENTS {
-            own.push(folder(&mut *tx, &format!("client {client}")).await?);
+            own.push(folder(&mut *tx, &format!("client {client}")).await?.0);
         }
-        let shared = folder(&mut *tx, "shared").await?;
+        let (shared, is_new) = folder(&mut *tx, "shared").await?;
+        if is_new {
+            for file in [0, 1] {
+                let set = SetAttributes::with_mode(0o644);
+                tx.open_create(shared.0, &ticket_name(file, 0), OpenCreate::Guarded, &set).await?;
+            }
+        }
         for file in TICKET_FILES {
             let set = SetAttributes::with_mode(0o644);
             let opened = tx.open_create(shared.0, &a_name(file), OpenCreate::Unchecked, &set).await?;
@@ -49,14 +55,15 @@ impl Scene {
     }
 }
 
-async fn folder(tx: &mut dyn Transaction, text: &str) -> FsResult<Folder> {
+/// A directory, and whether it was made.
+async fn folder(tx: &mut dyn Transaction, text: &str) -> FsResult<(Folder, bool)> {
     let (root, name) = (tx.root(), a_name(text));
     match tx.lookup(root, &name).await {
-        Ok(Attributes { file, .. }) => Ok(Folder(file)),
+        Ok(Attributes { file, .. }) => Ok((Folder(file), false)),
         Err(FsError::NotFound) => {
             let set = SetAttributes::with_mode(0o755);
             let made = tx.create(root, &name, CreateKind::Directory, &set).await?;
-            Ok(Folder(made.attributes.file))
+            Ok((Folder(made.attributes.file), true))
         }
         Err(error) => Err(error),
     }

@@ -1,15 +1,19 @@
 use std::collections::BTreeSet;
 
-use file_system::{Authority, Caller, CommitMode, FileId, FileSystem, FsError, FsResult, Mode, Transaction};
+use file_system::{
+    Authority, Caller, CommitMode, FileId, FileSystem, FsError, FsResult, Mode, Name, Transaction,
+};
 use parking_lot::Mutex;
 
+use super::remote::{Remote, Undone};
 use super::scene::{Folder, a_name};
 use crate::world::World;
 
 /// Two files that always hold the same number, for whoever looks at both in one transaction.
 pub const TICKET_FILES: [&str; 2] = ["next ticket", "next ticket again"];
 
-/// Numbers that clients draw from files that they share: nobody gets one twice, and they only ascend.
+/// Numbers that clients draw from files that they share: nobody gets one twice, and they only ascend. Inside they are in the content of two
+/// files; over the network, where others cannot be kept out by a transaction between reading and writing, in the names of two others.
 #[derive(Default)]
 pub struct Tickets(Mutex<Inner>);
 
@@ -20,7 +24,23 @@ struct Inner {
     durable: u64,
 }
 
+/// The name that one of two files has when this is the next ticket.
+pub fn ticket_name(file: usize, number: u64) -> Name {
+    a_name(&format!("ticket {file} {number}"))
+}
+
+/// The next ticket, if this is the name of that file.
+pub fn parse_ticket(file: usize, name: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(name).ok()?.strip_prefix(&format!("ticket {file} "))?;
+    text.split(' ').next()?.parse().ok()
+}
+
 impl Tickets {
+    /// All below are taken.
+    fn least(&self) -> u64 {
+        self.0.lock().taken.last().map_or(0, |last| last + 1)
+    }
+
     /// Draws a number. An error means that nobody knows whether it was drawn, but for `Conflict`.
     pub async fn take(
         &self,
@@ -29,7 +49,7 @@ impl Tickets {
         mode: CommitMode,
         world: &World,
     ) -> FsResult<()> {
-        let least = self.0.lock().taken.last().map_or(0, |last| last + 1);
+        let least = self.least();
         let mut tx = fs.begin(&Caller::root(), Mode::Optimistic).await?;
         let files = files(&mut *tx, shared).await?;
         let ticket = read(&mut *tx, files[0]).await?;
@@ -40,8 +60,31 @@ impl Tickets {
         }
         tokio::task::yield_now().await;
         tx.commit(mode).await?;
+        self.drawn([ticket, again], least, mode, world);
+        Ok(())
+    }
+
+    /// The same over the network.
+    pub async fn take_remotely(&self, remote: &Remote<'_>, world: &World) -> FsResult<()> {
+        let least = self.least();
+        let next = remote.next_ticket().await?;
+        match remote.draw(next[0]).await {
+            Ok(()) => {
+                self.drawn(next, least, CommitMode::Durable, world);
+                Ok(())
+            }
+            Err(Undone::Not(FsError::NotFound)) => Err(FsError::Conflict),
+            Err(Undone::Not(error)) => Err(error),
+            Err(Undone::Perhaps(error)) => {
+                remote.start_anew();
+                Err(error)
+            }
+        }
+    }
+
+    fn drawn(&self, [ticket, again]: [u64; 2], least: u64, mode: CommitMode, world: &World) {
         if world.is_dead() {
-            return Ok(());
+            return;
         }
         let mut inner = self.0.lock();
         if ticket < least || !inner.taken.insert(ticket) {
@@ -53,32 +96,54 @@ impl Tickets {
         if mode == CommitMode::Durable {
             inner.durable = inner.durable.max(ticket + 1);
         }
-        Ok(())
     }
 
     /// Looks at both files in one transaction.
     pub async fn look(&self, fs: &dyn FileSystem, shared: Folder, world: &World) -> FsResult<()> {
-        let least = self.0.lock().taken.last().map_or(0, |last| last + 1);
+        let least = self.least();
         let mut tx = fs.begin(&Caller::root(), Mode::Optimistic).await?;
         let files = files(&mut *tx, shared).await?;
         let first = read(&mut *tx, files[0]).await?;
         tokio::task::yield_now().await;
         let second = read(&mut *tx, files[1]).await?;
         tx.commit(CommitMode::Visible).await?;
+        self.seen([first, second], least, world);
+        Ok(())
+    }
+
+    /// The same over the network: one listing.
+    pub async fn look_remotely(&self, remote: &Remote<'_>, world: &World) -> FsResult<()> {
+        let least = self.least();
+        self.seen(remote.next_ticket().await?, least, world);
+        Ok(())
+    }
+
+    fn seen(&self, [first, second]: [u64; 2], least: u64, world: &World) {
         if !world.is_dead() && (first != second || first < least) {
             world.violate(format!(
                 "the next tickets are {first} and {second}, and all below {least} had been taken"
             ));
         }
-        Ok(())
     }
 
     /// After an end of the machine.
-    pub async fn resume(&self, fs: &dyn FileSystem, shared: Folder) -> FsResult<Result<(), String>> {
+    pub async fn resume(
+        &self,
+        fs: &dyn FileSystem,
+        shared: Folder,
+        is_remote: bool,
+    ) -> FsResult<Result<(), String>> {
         let mut tx = fs.begin(&Caller::root(), Mode::Optimistic).await?;
-        let files = files(&mut *tx, shared).await?;
-        let next = read(&mut *tx, files[0]).await?;
-        let again = read(&mut *tx, files[1]).await?;
+        let [next, again] = if is_remote {
+            let page = tx.read_directory(shared.0, 0, 16).await?;
+            let names = page.entries.iter().map(|entry| entry.name.clone()).collect::<Vec<_>>();
+            [0, 1].map(|file| {
+                names.iter().find_map(|name| parse_ticket(file, name.as_bytes())).unwrap_or_default()
+            })
+        } else {
+            let files = files(&mut *tx, shared).await?;
+            [read(&mut *tx, files[0]).await?, read(&mut *tx, files[1]).await?]
+        };
         let mut inner = self.0.lock();
         if next < inner.durable || next != again {
             let durable = inner.durable;

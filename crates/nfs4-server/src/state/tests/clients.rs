@@ -49,7 +49,7 @@ fn exchange_id_follows_the_nine_cases() {
 fn another_principal_takes_over_what_its_owner_has_left_behind() {
     let mut world = world();
     let (old, session) = world.connect("a");
-    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION, None).unwrap();
     assert_ne!(world.exchange("a", 1, Principal::Nobody, false).unwrap().client, old);
 
     let (old, _) = world.connect("b");
@@ -79,7 +79,7 @@ fn destroy_clientid_wants_no_sessions_and_no_state() {
     world.state.reclaim_complete(client).unwrap();
     world.record(client);
     let open = world.open(client, "o", 1, Share::READ, 0).unwrap();
-    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION, None).unwrap();
     assert_eq!(world.state.destroy_client(client, USER), Err(NfsStatus::ClientIdBusy));
     world.state.close(client, &open, file(1), &mut world.undo).unwrap();
     let stranger = Principal::Unix(1);

@@ -93,7 +93,7 @@ fn grace_does_not_end_while_a_client_reclaims() {
 fn a_known_client_that_leaves_for_good_is_not_waited_for() {
     let mut world = world_with(Limits::default(), &["a"]);
     let (a, session) = world.connect("a");
-    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION, None).unwrap();
     world.state.destroy_client(a, USER).unwrap();
     assert!(!world.state.census().in_grace);
 }

@@ -45,6 +45,7 @@ fn channels_get_at_most_what_was_asked_for_and_what_the_limits_allow() {
         callback_program: 0,
         callback_credential: Credential::None,
         minor_version: 1,
+        within: None,
     };
     let grant = world.state.create_session(&request, world.now).unwrap();
     assert!(grant.fore.operations >= 1024 && grant.fore.max_request >= (4 << 20) + 65536);
@@ -84,6 +85,7 @@ fn after_a_refusal_a_session_is_made_under_the_same_number_or_the_next() {
             callback_program: 0,
             callback_credential: Credential::None,
             minor_version: 1,
+            within: None,
         };
         for _ in 0..2 {
             let refusal = world.state.create_session(&refused_request, world.now);
@@ -106,7 +108,7 @@ fn reply_caches_are_bounded_over_all_sessions() {
     let further: Vec<u32> = (1..8).map(|sequence| create(sequence).unwrap().fore.slots).collect();
     assert_eq!(further, [2, 1, 1, 1, 1, 1, 1]);
     assert_eq!(refused(create(8)), NfsStatus::NoSpc);
-    world.state.destroy_session(first.session, USER, CONNECTION).unwrap();
+    world.state.destroy_session(first.session, USER, CONNECTION, None).unwrap();
     assert_eq!(world.create_session_as(client.client, client.sequence + 9, USER).unwrap().fore.slots, 1);
 }
 
@@ -248,20 +250,39 @@ fn probes_behind_one_that_failed_are_slower_and_the_path_counts_when_one_is_answ
 fn a_back_channel_that_is_gone_is_not_probed() {
     let mut world = world();
     let (_, session) = world.connect("a");
-    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION, None).unwrap();
     assert!(world.state.next_probe().is_none());
     let (_, session) = world.connect("b");
     assert_eq!(world.state.next_probe().map(|probe| probe.session), Some(session));
 }
 
 #[test]
-fn a_destroyed_session_is_gone_even_for_the_request_that_is_running_in_it() {
+fn a_session_is_destroyed_when_nothing_is_under_way_in_it_but_the_request_that_asks() {
     let mut world = world();
     let (_, session) = world.connect("a");
     world.enter(session, 0, 1).unwrap();
-    world.state.destroy_session(session, USER, CONNECTION).unwrap();
+    let destroy = |world: &mut World, within| world.state.destroy_session(session, USER, CONNECTION, within);
+    assert_eq!(destroy(&mut world, None), Err(NfsStatus::Delay));
+    world.enter(session, 1, 1).unwrap();
+    assert_eq!(destroy(&mut world, Some(session)), Err(NfsStatus::Delay));
+    world.state.leave(session, 1, None, world.now);
+    assert_eq!(destroy(&mut world, Some(session)), Ok(()));
     world.state.leave(session, 0, None, world.now);
-    assert_eq!(world.state.destroy_session(session, USER, CONNECTION), Err(NfsStatus::BadSession));
+    assert_eq!(destroy(&mut world, None), Err(NfsStatus::BadSession));
+}
+
+/// RFC 8881 §18.35.4, case 5.
+#[test]
+fn a_client_that_restarted_is_put_off_until_nothing_of_its_former_life_is_under_way() {
+    let mut world = world();
+    let (_, session) = world.connect("a");
+    world.enter(session, 0, 1).unwrap();
+    let reborn = world.exchange("a", 2, USER, false).unwrap();
+    let create = |world: &mut World| world.create_session_as(reborn.client, reborn.sequence, USER);
+    assert_eq!(refused(create(&mut world)), NfsStatus::Delay);
+    world.state.leave(session, 0, None, world.now);
+    assert!(create(&mut world).is_ok());
+    assert_eq!(world.enter(session, 0, 2), Err(NfsStatus::BadSession));
 }
 
 /// RFC 8881 §2.10.3.1, §18.37.3.
@@ -270,7 +291,7 @@ fn a_session_is_destroyed_by_its_principal_on_one_of_its_connections() {
     let mut world = world();
     let (_, session) = world.connect("a");
     let (other, user) = (ConnectionId(2), Principal::Unix(1));
-    let destroy = |world: &mut World, who, on| world.state.destroy_session(session, who, on);
+    let destroy = |world: &mut World, who, on| world.state.destroy_session(session, who, on, None);
     assert_eq!(destroy(&mut world, user, CONNECTION), Err(NfsStatus::WrongCred));
     assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession));
     world.enter_on(other, session, 0, 1).unwrap();
@@ -291,7 +312,8 @@ fn another_principal_makes_sessions_and_ends_only_its_own() {
     let replay = world.create_session_as(client.client, client.sequence, user);
     assert_eq!(replay, Ok(first));
     let second = world.create_session_as(client.client, client.sequence + 1, user).unwrap();
-    let destroy = |world: &mut World, session, who| world.state.destroy_session(session, who, CONNECTION);
+    let destroy =
+        |world: &mut World, session, who| world.state.destroy_session(session, who, CONNECTION, None);
     assert_eq!(destroy(&mut world, second.session, USER), Err(NfsStatus::WrongCred));
     assert_eq!(destroy(&mut world, first.session, user), Err(NfsStatus::WrongCred));
     assert_eq!(destroy(&mut world, second.session, user), Ok(()));
