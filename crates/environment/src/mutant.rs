@@ -17,16 +17,19 @@ pub enum Mutant {
     RepairSwapped,
     /// Transactions are not validated at their commit.
     LockDropped,
+    /// A client that comes back is not kept waiting for what its former life has sent.
+    FormerLife,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 5] = [
+    pub const ALL: [Mutant; 6] = [
         Mutant::NonceReuse,
         Mutant::VersionUnchecked,
         Mutant::SyncDropped,
         Mutant::RepairSwapped,
         Mutant::LockDropped,
+        Mutant::FormerLife,
     ];
 }
 

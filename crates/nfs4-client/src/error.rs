@@ -57,8 +57,8 @@ pub enum ClientError {
     },
     /// The compound may have been executed or not: the answer was lost, together with the session that could have
     /// repeated it. Look at what is there before it is done again; a server that was waiting for something, such as room on its
-    /// disk, may still be about to execute it. It is not any more for a client that was made known anew, with another
-    /// [`verifier`](crate::Options::verifier).
+    /// disk, may still be about to execute it. At Kurma and Linux's server it is not any more once a client with the same
+    /// [`owner`](crate::Options::owner) and another [`verifier`](crate::Options::verifier) has connected.
     #[error("the outcome of the operations is unknown: the server's answer is lost")]
     Unknown,
     /// Nothing was executed: the compound is larger than the server takes. [`Client::limits`](crate::Client::limits)

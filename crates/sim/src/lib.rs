@@ -22,7 +22,7 @@
 //! The machine is made of the parts of a real one (crates `volume`, `upkeep`, `cache`, `meta`, `journal`, `blocks`, `seal`,
 //! `disperse`, `cloud`; `nfs4-server` in front of them, and `nfs4-client` and `vector-client` at the other end), put together as `gateway::Node`
 //! does. What is simulated are clocks, entropy, the disk (the traits of `environment`), the stores behind the trait `cloud::Cloud` and the streams
-//! behind `onc_rpc::Network`. A life runs in one thread of a process of its own, on tokio's paused clock, and is the same each time: the trace of
+//! behind `onc_rpc::Network`. A life runs in one thread of a process of its own (those that make a failure small follow it there), on tokio's paused clock, and is the same each time: the trace of
 //! everything that crosses a border of the machine is hashed, and a test compares traces and hashes.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Each life has a process of its own, and so has each mutant. tokio counts the runtimes of a process, and what it draws from a generator
+//! Each life has a process of its own, and so has each mutant with its lives, and each failure with those that make it small. tokio counts the runtimes of a process, and what it draws from a generator
 //! of random numbers (branches of `select!`, the order in which the receivers of a channel are woken) follows from that count: the second life of a
 //! process is not the first one again.
 
@@ -28,7 +28,8 @@ fn number(name: &str, usual: u64) -> u64 {
 /// A test of this program in a process of its own, which has these in its environment.
 fn process(test: &str, environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--nocapture", &format!("tests::{test}")]).envs(environment.iter().copied());
+    command.args(["--exact", "--nocapture", &format!("tests::{test}")]);
+    command.env_remove("SIM_TRACE").envs(environment.iter().copied());
     command.output().unwrap()
 }
 
@@ -125,6 +126,9 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
         Mutant::VersionUnchecked => &["bytes instead of", "are none of the", "files differ"],
         Mutant::SyncDropped => &["are none of the", "were durable", "Damaged"],
         Mutant::RepairSwapped => &["nobody repairs it"],
+        Mutant::FormerLife => {
+            &["bytes instead of", "a listing shows", "are none of the", "did something else"]
+        }
         Mutant::LockDropped => {
             &["was drawn twice", "half of a transaction", "had been taken", "are none of the"]
         }
@@ -137,8 +141,10 @@ fn every_broken_promise_is_noticed() {
     let Ok(broken) = std::env::var(BROKEN) else {
         return for_each(Mutant::ALL.len() as u64, |number| {
             let found = process("every_broken_promise_is_noticed", &[(BROKEN, &number.to_string())]);
-            println!("{}", String::from_utf8_lossy(&found.stdout));
-            assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+            let said = String::from_utf8_lossy(&found.stdout);
+            println!("{said}");
+            let is_noticed = found.status.success() && said.contains("noticed in life");
+            assert!(is_noticed, "{}", String::from_utf8_lossy(&found.stderr));
         });
     };
     let promise = Mutant::ALL[broken.parse::<usize>().unwrap()];

@@ -181,9 +181,16 @@ impl Nfs {
 
 async fn extension(client: &nfs4_client::Client) -> Result<Extension, Error> {
     let ask = [NfsArgOp::CompoundMode(CompoundModeArgs { flags: 0 })];
-    let Ok(reply) = client.compound(&ask).await else {
-        // A server that cannot read the operation; whatever else may be wrong is seen at the next call.
-        return Ok(Extension::default());
+    let reply = match client.compound(&ask).await {
+        Ok(reply) => reply,
+        Err(
+            error @ (ClientError::Unreachable { .. }
+            | ClientError::Unknown
+            | ClientError::SessionLost
+            | ClientError::Closed),
+        ) => return Err(error.into()),
+        // A server that cannot read the operation.
+        Err(_) => return Ok(Extension::default()),
     };
     match reply.results.first() {
         Some(NfsResOp::CompoundMode(Outcome::Ok(mode))) => Ok(Extension {

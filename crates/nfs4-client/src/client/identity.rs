@@ -63,6 +63,21 @@ impl Identity {
                 result => return result,
             }
         }
+        let result = self.begin_anew(shared, peer).await;
+        match result {
+            // What an earlier life has sent came late, and took the place of what was made known now.
+            Err(error) if matches!(error.status(), Some(NfsStatus::StaleClientId)) => {
+                self.begin_anew(shared, peer).await
+            }
+            result => result,
+        }
+    }
+
+    async fn begin_anew(
+        &mut self,
+        shared: &Arc<Shared>,
+        peer: &Peer,
+    ) -> Result<Arc<LiveSession>, ClientError> {
         let known = self.exchange_id(shared, peer).await?;
         if !known.confirmed || self.known.is_none_or(|before| before.client != known.client) {
             self.instance += 1;
@@ -70,6 +85,11 @@ impl Identity {
         }
         self.known = Some(known);
         self.create_session_of(shared, peer, known).await
+    }
+
+    /// That the server speaks, as far as is known.
+    pub fn minor_version(&self) -> u32 {
+        self.minor_version.unwrap_or_default()
     }
 
     /// The client's state is gone though the client id is not: it restarted with its sessions kept.
@@ -121,7 +141,7 @@ impl Identity {
             callback_security: vec![wire::callback_security(&shared.credential)],
         };
         let back_channel = shared.callbacks.of_next_session();
-        let minor_version = self.minor_version.unwrap_or_default();
+        let minor_version = self.minor_version();
         let create = || {
             let operation = NfsArgOp::CreateSession(arguments.clone());
             wire::alone(peer, shared.manner(minor_version), operation)
@@ -154,24 +174,31 @@ impl Identity {
 }
 
 /// Destroys the sessions that were given up, as far as the server still knows them. Those that it still runs requests of are left for another
-/// time.
+/// time, and all from the first on that there is no answer to.
 pub(super) async fn destroy_left_behind(shared: &Shared, peer: &Peer, minor_version: u32) {
-    let left_behind = std::mem::take(&mut *shared.left_behind.lock());
-    for session in left_behind {
+    let mut left_behind = std::mem::take(&mut *shared.left_behind.lock());
+    while let Some(session) = left_behind.pop() {
         // On a connection of the session only (§18.37.3), and its own have often ended before it.
         let bind = BindConnToSessionArgs { session, direction: ChannelDirFromClient::Fore, use_rdma: false };
         let bind = NfsArgOp::BindConnToSession(bind);
-        if let Err(error) = wire::alone(peer, shared.manner(minor_version), bind).await {
-            tracing::debug!(%error, "a connection is not bound to a former session");
+        let bound = wire::alone(peer, shared.manner(minor_version), bind).await;
+        if matches!(bound, Err(ClientError::Rpc(_))) {
+            shared.left_behind.lock().push(session);
+            break;
         }
         let destroy = NfsArgOp::DestroySession(DestroySessionArgs { session });
         if let Err(error) = wire::alone(peer, shared.manner(minor_version), destroy).await {
             tracing::debug!(%error, "a former session is left to the server");
-            if error.asks_to_retry() {
+            let is_unanswered = matches!(error, ClientError::Rpc(_));
+            if is_unanswered || error.asks_to_retry() {
                 shared.left_behind.lock().push(session);
+            }
+            if is_unanswered {
+                break;
             }
         }
     }
+    shared.left_behind.lock().append(&mut left_behind);
 }
 
 /// Does something outside of a session, again after a pause for as long as the server puts it off.
@@ -182,7 +209,10 @@ async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
     let mut back_off = shared.back_off();
     for _ in 0..DELAYS {
         match attempt().await {
-            Err(error) if error.asks_to_retry() => back_off.wait().await,
+            Err(error) if error.asks_to_retry() => {
+                shared.put_off(error);
+                back_off.wait().await;
+            }
             result => return result,
         }
     }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use nfs4::{DelegReturnArgs, DestroyClientIdArgs, DestroySessionArgs, NfsArgOp, NfsStatus, OpenDelegation};
 
+use super::identity::destroy_left_behind;
 use super::live_session::LiveSession;
 use super::open_state::delegation_id;
 use super::shared::Shared;
 use crate::operations::{close, put_handle};
 use crate::{ClientError, wire};
 
-/// How often it is tried again for want of an answer, or as the server puts it off.
+/// How often it is tried again for want of an answer, or as there are sessions left.
 const ATTEMPTS: u32 = 8;
 
 /// Closes all files and gives back all delegations, many in one compound; what fails goes with the client. The session in
@@ -63,6 +64,8 @@ pub(super) async fn destroy(shared: &Shared, session: &LiveSession) -> Result<()
     let destroy = NfsArgOp::DestroySession(DestroySessionArgs { session: session.id });
     let client = NfsArgOp::DestroyClientId(DestroyClientIdArgs { client: session.client });
     insist(shared, session, destroy, NfsStatus::BadSession).await?;
+    let (_, peer) = shared.trunk.any().await;
+    destroy_left_behind(shared, &peer, session.minor_version).await;
     insist(shared, session, client, NfsStatus::StaleClientId).await
 }
 
@@ -83,16 +86,19 @@ async fn insist(
             line = shared.trunk.least_loaded(session.generation) => line.peer.clone(),
             (_, peer) = async { session.lost.cancelled().await; shared.trunk.any().await } => peer,
         };
-        attempts += 1;
-        match wire::alone(&peer, manner, operation.clone()).await {
+        let error = match wire::alone(&peer, manner, operation.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if error.status() == Some(gone) => return Ok(()),
-            Err(error)
-                if attempts < ATTEMPTS && (error.asks_to_retry() || matches!(error, ClientError::Rpc(_))) =>
-            {
-                back_off.wait().await;
+            Err(error) => error,
+        };
+        // Compounds that are under way end some time; others wait for this no longer than for an answer.
+        if !error.asks_to_retry() {
+            attempts += 1;
+            let is_busy = error.status() == Some(NfsStatus::ClientIdBusy);
+            if attempts == ATTEMPTS || !(is_busy || matches!(error, ClientError::Rpc(_))) {
+                return Err(error);
             }
-            Err(error) => return Err(error),
         }
+        back_off.wait().await;
     }
 }

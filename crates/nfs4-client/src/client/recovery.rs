@@ -60,6 +60,10 @@ pub(super) async fn establish(shared: &Arc<Shared>) -> Result<(), ClientError> {
             if matches!(error, ClientError::Rpc(_)) {
                 peer.close();
             }
+            if error.status() == Some(NfsStatus::NoSpc) {
+                // As many as a client may have are those that it has given up.
+                destroy_left_behind(shared, &peer, identity.minor_version()).await;
+            }
             return Err(error);
         }
     };

@@ -161,6 +161,16 @@ impl Shared {
         }
     }
 
+    /// Why there is no session yet, for whoever gives up waiting for it.
+    pub fn put_off(&self, error: ClientError) {
+        self.phase.send_if_modified(|phase| {
+            if let Phase::Down(last) = phase {
+                *last = Some(Arc::new(error));
+            }
+            false
+        });
+    }
+
     /// Nothing was executed in time.
     pub fn unreachable(&self) -> ClientError {
         match &*self.phase.borrow() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use environment::mutant::{Mutant, is_broken};
 use nfs4::{ClientId, NfsStatus, SessionId};
 use onc_rpc::{ConnectionId, Credential};
 
@@ -71,22 +72,27 @@ impl State {
             _ => return Err(NfsStatus::SeqMisordered.into()),
         }
 
-        self.make_room_for_session(request, now)?;
-
         // Phase 3: confirmation.
-        let owner = client.owner.clone();
-        if !client.confirmed {
-            if client.principal != request.principal {
-                return Err(NfsStatus::ClidInUse.into());
+        let (owner, confirmed) = (client.owner.clone(), client.confirmed);
+        if !confirmed && client.principal != request.principal {
+            return Err(NfsStatus::ClidInUse.into());
+        }
+        let former = if confirmed { None } else { self.incarnations(&owner).0 };
+        if let Some(former) = former {
+            // What its former life has sent must not happen after the next one has looked at what there is.
+            self.stop_offloads(former);
+            let is_alive = self.has_under_way(former, request.within) || self.is_in_piece(former);
+            if is_alive && !is_broken(Mutant::FormerLife) {
+                let client = self.client_mut(request.client)?;
+                client.create_sequence = request.sequence;
+                client.create_result = Some(Err(NfsStatus::Delay));
+                return Err(NfsStatus::Delay.into());
             }
-            if let (Some(former), _) = self.incarnations(&owner) {
-                // What its former life has sent must not happen after the next one has looked at what there is.
-                if self.has_under_way(former, request.within) {
-                    return Err(NfsStatus::Delay.into());
-                }
-                // The client restarted: what its former incarnation held is released (§18.35.4, case 5).
-                self.drop_client(former);
-            }
+        }
+        self.make_room_for_session(request, now)?;
+        if let Some(former) = former {
+            // The client restarted: what its former incarnation held is released (§18.35.4, case 5).
+            self.drop_client(former);
         }
 
         // Phase 4: the session.

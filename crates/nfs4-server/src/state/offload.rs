@@ -235,6 +235,13 @@ impl State {
         }
     }
 
+    /// Copies of a client end after the piece that they are in. They are known until then.
+    pub(super) fn stop_offloads(&self, client: ClientId) {
+        let offloads = self.offloads_of(client);
+        let known = offloads.iter().filter_map(|other| self.offloads.get(other));
+        known.for_each(|offload| offload.control.stop.cancel());
+    }
+
     /// Forgets all copies of a client.
     pub(super) fn drop_offloads(&mut self, client: ClientId) {
         self.offloads_of(client).iter().for_each(|other| self.drop_offload(other));

@@ -125,7 +125,8 @@ impl State {
     }
 
     /// DESTROY_SESSION (RFC 8881 §18.37): by the principal that made it, on a connection of it. Put off while requests in it are being run,
-    /// but for this one if it is in a session, `within`: once a session is gone nothing that was sent in it happens any more.
+    /// but for this one if it is in a session, `within`: once a client has destroyed a session nothing that was sent in it happens any
+    /// more.
     pub fn destroy_session(
         &mut self,
         id: SessionId,

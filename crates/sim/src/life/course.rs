@@ -27,6 +27,8 @@ use crate::world::{World, ambient, panics};
 
 /// How long nothing may begin before all troubles are ended.
 const STALL: Duration = Duration::from_secs(120);
+/// How long clients may feel what was in their way.
+const AFTERMATH: Duration = Duration::from_secs(180);
 /// How often in a row that may happen.
 const STALLS: u32 = 20;
 /// Farther than all jumps of a life together, in milliseconds.
@@ -112,8 +114,8 @@ struct Progress {
     come: Cell<usize>,
     /// Some cloud has not been well since the machine was started.
     is_disturbed: Cell<bool>,
-    /// The disk has been full since then.
-    was_full: Cell<bool>,
+    /// When something last began or ceased to be in the way of clients.
+    hindered: Cell<Duration>,
 }
 
 /// How a machine has ended, and what is on its disk.
@@ -176,7 +178,7 @@ impl Life {
                 site.disk.set_full(false);
                 // What it lies about may be all that there is of what another cloud did not take before.
                 progress.is_disturbed.set(site.clouds.iter().any(|cloud| cloud.weather() != Weather::Fair));
-                progress.was_full.set(false);
+                progress.hindered.set(world.time().now());
                 let machine = Machine::start(site, number).await;
                 let front = Front::open(site, &machine, number).await;
                 let stage = Stage::set(site, &machine, front.as_ref(), tickets, progress).await?;
@@ -289,6 +291,7 @@ fn heal(site: &Site, front: Option<&Front>, progress: &Progress) {
         front.network.set(Reach::Near);
     }
     progress.is_disturbed.set(false);
+    progress.hindered.set(site.world.time().now());
 }
 
 impl<'a> Stage<'a> {
@@ -357,6 +360,7 @@ impl<'a> Stage<'a> {
 
     fn come(&self, trouble: Trouble) {
         self.world.trace().note(format_args!("{trouble:?}"), &[]);
+        self.progress.hindered.set(self.world.time().now());
         let upkeep = self.machine.upkeep.clone();
         match trouble {
             Trouble::Cloud(cloud, weather) => {
@@ -374,10 +378,7 @@ impl<'a> Stage<'a> {
             }
             Trouble::Network(reach) => self.front.iter().for_each(|front| front.network.set(reach)),
             Trouble::Cut => self.front.iter().for_each(|front| front.network.cut()),
-            Trouble::DiskFull(is_full) => {
-                self.progress.was_full.set(true);
-                self.site.disk.set_full(is_full);
-            }
+            Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
             Trouble::DropMemory => self.machine.cache.drop_memory(),
             Trouble::Flush => drop(tokio::spawn(async move { upkeep.flush(Duration::from_secs(20)).await })),
             Trouble::Scrub => drop(tokio::spawn(async move { upkeep.scrubber.once(100, 0).await })),
@@ -405,16 +406,20 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Whether something is in the way of clients, or was until a short time ago, with the start of the machine. They have more patience than that.
+    fn is_hindered(&self) -> bool {
+        let is_weather = self.site.clouds.iter().any(|cloud| cloud.weather() != Weather::Fair);
+        let is_far = self.front.is_some_and(|front| front.network.reach() != Reach::Near);
+        let since = self.world.time().now().saturating_sub(self.progress.hindered.get());
+        is_weather || is_far || self.site.disk.is_full() || since < AFTERMATH
+    }
+
     /// Errors that a client may meet while clouds are not well, or while space is short.
     pub fn check_excuse(&self, error: &FsError) {
-        let (is_disturbed, was_full) = (self.progress.is_disturbed.get(), self.progress.was_full.get());
-        let was_parted = self.front.is_some_and(|front| front.network.was_disturbed());
         let is_excused = match error {
-            FsError::Unavailable(what) if what.starts_with(NO_ANSWER) => {
-                is_disturbed || was_full || was_parted
-            }
+            FsError::Unavailable(what) if what.starts_with(NO_ANSWER) => self.is_hindered(),
             FsError::Conflict | FsError::Unavailable(_) => true,
-            FsError::Io(_) => is_disturbed,
+            FsError::Io(_) => self.progress.is_disturbed.get(),
             _ => false,
         };
         if !is_excused {
@@ -446,6 +451,19 @@ impl<'a> Stage<'a> {
         }
         heal(self.site, self.front, self.progress);
         self.progress.is_disturbed.set(true);
-        read().await
+        for _ in 0..PATIENCE {
+            match read().await {
+                Err(FsError::Unavailable(_)) => {}
+                other => return other,
+            }
+            self.machine.env.clock.sleep(Duration::from_secs(10)).await;
+        }
+        let last = read().await;
+        if let Err(FsError::Unavailable(what)) = &last
+            && !self.world.is_dead()
+        {
+            self.world.violate(format!("nobody can read although nothing is wrong: {what}"));
+        }
+        last
     }
 }

@@ -149,7 +149,7 @@ impl Phase {
             trouble(dice, world, length, &mut troubles);
         }
         for _ in 0..if is_remote { dice.below(8) } else { 0 } {
-            network_trouble(dice, length, &mut troubles);
+            silence(dice, length, &mut troubles);
         }
         troubles.sort_by_key(|(at, _)| *at);
         let point = dice.percent(60).then(|| a_point(dice));
@@ -211,17 +211,19 @@ fn trouble(
     }
 }
 
-/// One more trouble with the network, with its end if it has one.
-fn network_trouble(dice: &mut Dice, length: u64, into: &mut Vec<(u64, Trouble)>) {
+/// One more trouble that keeps answers from clients, with its end if it has one.
+fn silence(dice: &mut Dice, length: u64, into: &mut Vec<(u64, Trouble)>) {
     let at = dice.below(length);
-    match dice.pick(&[None, Some(Reach::Far), Some(Reach::Parted), Some(Reach::Mute)]) {
-        None => into.push((at, Trouble::Cut)),
-        Some(reach) => {
-            // Who is cut off begins nothing: sooner or later all wait, and it ends by that.
-            let later = at + 1 + dice.below(length / 16 + 1);
-            into.extend([(at, Trouble::Network(reach)), (later, Trouble::Network(Reach::Near))]);
-        }
-    }
+    // Who gets no answers begins nothing: sooner or later all wait, and it ends by that.
+    let later = at + 1 + dice.below(length / 16 + 1);
+    let reach = match dice.below(6) {
+        0 => return into.push((at, Trouble::Cut)),
+        1 => Reach::Far,
+        2 => Reach::Parted,
+        3 => Reach::Mute,
+        _ => return into.extend([(at, Trouble::DiskFull(true)), (later, Trouble::DiskFull(false))]),
+    };
+    into.extend([(at, Trouble::Network(reach)), (later, Trouble::Network(Reach::Near))]);
 }
 
 fn a_point(dice: &mut Dice) -> Point {
@@ -244,6 +246,8 @@ fn a_point(dice: &mut Dice) -> Point {
         "reap",
         "migration",
         "keys",
+        "compound",
+        "clients",
     ];
     let family = dice.pick(&families);
     let points: Vec<&str> = POINTS
@@ -253,7 +257,7 @@ fn a_point(dice: &mut Dice) -> Point {
         .collect();
     let most = match family {
         "journal" => 300,
-        "meta" | "writeback" => 40,
+        "meta" | "writeback" | "compound" => 40,
         _ => 4,
     };
     Point { name: dice.pick(&points), passes: 1 + dice.below(most), how }

@@ -18,7 +18,7 @@ use super::tickets::{parse_ticket, ticket_name};
 use crate::site::front::{EXPORT, Front};
 use crate::world::World;
 
-/// What an error says that is about the network, or looks like it.
+/// What an error says when a client has lost patience: it got no answer, or only that it should come again later.
 pub const NO_ANSWER: &str = "no answer";
 
 /// One client of the gateway.
@@ -137,8 +137,8 @@ impl<'a> Remote<'a> {
         let client = self.client().await?;
         let synced = async {
             let descriptor = client.open(Open::write(self.file(slot))).await?;
-            client.fsync(descriptor).await?;
-            client.close_file(descriptor).await
+            let synced = client.fsync(descriptor).await;
+            client.close_file(descriptor).await.and(synced)
         };
         match synced.await {
             Ok(()) => Ok(()),
@@ -182,9 +182,11 @@ impl<'a> Remote<'a> {
             Error::Refused { status: NfsStatus::NoEnt, .. } => FsError::NotFound,
             Error::Refused { status: NfsStatus::Io, .. } => FsError::Io(error.to_string()),
             Error::Refused { status: NfsStatus::Delay | NfsStatus::Grace, .. } => {
-                FsError::Unavailable(error.to_string())
+                FsError::Unavailable(format!("{NO_ANSWER}: {error}"))
             }
-            Error::Connection(refused) if refused.asks_to_retry() => FsError::Unavailable(error.to_string()),
+            Error::Connection(refused) if refused.asks_to_retry() => {
+                FsError::Unavailable(format!("{NO_ANSWER}: {error}"))
+            }
             Error::Connection(
                 ClientError::Unknown
                 | ClientError::Unreachable { .. }

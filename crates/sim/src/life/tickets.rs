@@ -22,6 +22,8 @@ struct Inner {
     taken: BTreeSet<u64>,
     /// All below were taken for ever.
     durable: u64,
+    /// Draws over the network of which nobody knows whether they were done.
+    doubtful: u64,
 }
 
 /// The name that one of two files has when this is the next ticket.
@@ -68,18 +70,24 @@ impl Tickets {
     pub async fn take_remotely(&self, remote: &Remote<'_>, world: &World) -> FsResult<()> {
         let least = self.least();
         let next = remote.next_ticket().await?;
-        match remote.draw(next[0]).await {
-            Ok(()) => {
-                self.drawn(next, least, CommitMode::Durable, world);
-                Ok(())
-            }
-            Err(Undone::Not(FsError::NotFound)) => Err(FsError::Conflict),
-            Err(Undone::Not(error)) => Err(error),
-            Err(Undone::Perhaps(error)) => {
-                remote.start_anew();
-                Err(error)
-            }
+        self.seen(next, least, world);
+        // Until the answer is there. The machine may die before.
+        self.0.lock().doubtful += 1;
+        let drawn = remote.draw(next[0]).await;
+        if world.is_dead() {
+            return Ok(());
         }
+        if let Err(Undone::Perhaps(error)) = drawn {
+            remote.start_anew();
+            return Err(error);
+        }
+        self.0.lock().doubtful -= 1;
+        match drawn {
+            Ok(()) => self.drawn(next, least, CommitMode::Durable, world),
+            Err(Undone::Not(FsError::NotFound)) => return Err(FsError::Conflict),
+            Err(Undone::Not(error) | Undone::Perhaps(error)) => return Err(error),
+        }
+        Ok(())
     }
 
     fn drawn(&self, [ticket, again]: [u64; 2], least: u64, mode: CommitMode, world: &World) {
@@ -152,6 +160,13 @@ impl Tickets {
             )));
         }
         inner.taken.retain(|ticket| *ticket < next);
+        let unknown = next - inner.taken.len() as u64;
+        if is_remote && unknown > inner.doubtful {
+            let doubtful = inner.doubtful;
+            return Ok(Err(format!(
+                "{unknown} of {next} tickets were drawn by nobody, and {doubtful} draws have an unknown end"
+            )));
+        }
         Ok(Ok(()))
     }
 }

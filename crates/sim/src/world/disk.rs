@@ -32,8 +32,13 @@ impl SimDisk {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    fn is_full(&self, path: &Path) -> bool {
-        self.is_full.load(Ordering::Relaxed) && path.starts_with("/journal")
+    /// Whether nothing can be added to the journal.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn has_no_room(&self, path: &Path) -> bool {
+        self.is_full() && path.starts_with("/journal")
     }
 
     fn note(&self, what: &str, path: &Path) {
@@ -79,7 +84,7 @@ struct SimFile {
 
 impl SimFile {
     fn check_room(&self, end: u64) -> io::Result<()> {
-        match self.disk.is_full(&self.path) && end > self.file.length()? {
+        match self.disk.has_no_room(&self.path) && end > self.file.length()? {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),
         }
@@ -122,6 +127,6 @@ impl DiskFile for SimFile {
     }
 
     fn available(&self) -> io::Result<u64> {
-        if self.disk.is_full(&self.path) { Ok(0) } else { self.file.available() }
+        if self.disk.has_no_room(&self.path) { Ok(0) } else { self.file.available() }
     }
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -62,7 +62,6 @@ struct Inner {
     reach: watch::Sender<Reach>,
     /// How often all streams were cut.
     cuts: watch::Sender<u64>,
-    was_disturbed: AtomicBool,
     streams: AtomicU64,
     dice: Mutex<Dice>,
     opened: mpsc::UnboundedSender<(Stream, SocketAddr)>,
@@ -77,7 +76,6 @@ impl Network {
             clock,
             reach: watch::Sender::new(Reach::Near),
             cuts: watch::Sender::new(0),
-            was_disturbed: AtomicBool::new(false),
             streams: AtomicU64::new(0),
             dice: Mutex::new(Dice::new(seed, &format!("network of machine {machine}"))),
             opened,
@@ -87,19 +85,17 @@ impl Network {
 
     /// From now on it is like this.
     pub fn set(&self, reach: Reach) {
-        self.0.was_disturbed.fetch_or(reach != Reach::Near, Ordering::Relaxed);
         self.0.reach.send_replace(reach);
     }
 
     /// All streams that are open end, and of what is on its way any part arrives.
     pub fn cut(&self) {
-        self.0.was_disturbed.store(true, Ordering::Relaxed);
         self.0.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Whether it was ever anything but near.
-    pub fn was_disturbed(&self) -> bool {
-        self.0.was_disturbed.load(Ordering::Relaxed)
+    /// How it is now.
+    pub fn reach(&self) -> Reach {
+        *self.0.reach.borrow()
     }
 
     /// Where the gateway gets its streams from.
@@ -138,7 +134,7 @@ impl onc_rpc::Network for OfClient {
         inner.pass(Direction::ToGateway).await;
         inner.pass(Direction::ToClient).await;
         let number = inner.streams.fetch_add(1, Ordering::Relaxed);
-        let client = SocketAddr::from(([127, 0, 0, self.number as u8 + 2], 1024 + number as u16));
+        let client = SocketAddr::from(([127, 0, 0, self.number as u8 + 2], 1024 + (number % 60_000) as u16));
         let (to_gateway, from_client) = inner.clone().way(number, Direction::ToGateway);
         let (to_client, from_gateway) = inner.clone().way(number, Direction::ToClient);
         let at = |reader, writer, address| Stream::Other {

@@ -282,7 +282,7 @@ fn a_client_that_restarted_is_put_off_until_nothing_of_its_former_life_is_under_
     assert_eq!(refused(create(&mut world)), NfsStatus::Delay);
     world.state.leave(session, 0, None, world.now);
     assert!(create(&mut world).is_ok());
-    assert_eq!(world.enter(session, 0, 2), Err(NfsStatus::BadSession));
+    assert_eq!(world.enter(session, 0, 2).err(), Some(NfsStatus::BadSession));
 }
 
 /// RFC 8881 §2.10.3.1, §18.37.3.
