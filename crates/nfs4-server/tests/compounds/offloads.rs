@@ -477,7 +477,13 @@ async fn a_client_that_is_gone_leaves_no_copy_behind() {
         assert_eq!(running.server.metrics().census.offloads, 1);
         match how {
             "evicted" => drop(running.server.evict(copier.session.client_id()).await.unwrap().unwrap()),
-            "new" => drop(running.connect(Config::new(how.to_owned(), [2; 8])).await),
+            // Put off until the piece that is under way has stopped.
+            "new" => loop {
+                match Session::connect(running.address, Config::new(how.to_owned(), [2; 8]), None).await {
+                    Err(error) if error.asks_to_retry() => {}
+                    connected => break drop(connected.unwrap()),
+                }
+            },
             _ => {
                 world.clock.advance(LEASE / 2 + Duration::from_secs(1));
                 watcher.session.renew().await.unwrap();

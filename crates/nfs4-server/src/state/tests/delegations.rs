@@ -280,7 +280,7 @@ fn a_delegation_that_is_not_returned_for_a_lease_is_revoked_and_stays_known() {
     assert_eq!(world.state.test_state_id(a, &id), NfsStatus::BadStateId);
     world.state.roll_back(&mut world.undo);
     assert_eq!(world.state.test_state_id(a, &id), NfsStatus::DelegRevoked);
-    world.state.destroy_session(session, USER, CONNECTION, None).unwrap();
+    world.state.destroy_session(session, USER, CONNECTION, Some(session)).unwrap();
     world.state.leave(session, 0, None, world.now);
     world.state.destroy_client(a, USER).unwrap();
     assert_eq!(world.state.census().delegations, 0, "revoked state keeps no client");
