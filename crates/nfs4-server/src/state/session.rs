@@ -151,8 +151,8 @@ impl State {
     /// Whether requests of this client are being run, but for the one that asks if it is in a session, `within`.
     pub(super) fn has_under_way(&self, client: ClientId, within: Option<SessionId>) -> bool {
         let sessions = self.clients.get(&client).into_iter().flat_map(|client| &client.sessions);
-        let known = sessions.filter_map(|id| Some((id, self.sessions.get(id)?)));
-        known.into_iter().any(|(id, session)| session.has_under_way(within == Some(*id)))
+        let mut known = sessions.filter_map(|id| Some((id, self.sessions.get(id)?)));
+        known.any(|(id, session)| session.has_under_way(within == Some(*id)))
     }
 
     pub(super) fn drop_session(&mut self, id: SessionId) {

@@ -27,10 +27,10 @@ use crate::world::{World, ambient, panics};
 
 /// How long nothing may begin before all troubles are ended.
 const STALL: Duration = Duration::from_secs(120);
-/// How long clients may feel what was in their way.
-const AFTERMATH: Duration = Duration::from_secs(180);
 /// How often in a row that may happen.
 const STALLS: u32 = 20;
+/// How long clients may feel what was in their way.
+const AFTERMATH: Duration = Duration::from_secs(180);
 /// Farther than all jumps of a life together, in milliseconds.
 const FAR: i64 = 1000 * 86_400_000;
 /// How often something is read again that must be readable.
