@@ -51,14 +51,18 @@ pub fn split(
     entropy: &dyn Entropy,
 ) -> Vec<Fragment> {
     let (needed, spare) = (scheme.needed(), scheme.spare());
-    let shared = |key| reed_solomon::encode(needed, spare, &package::wrap(needed, block, &key));
-    let bodies = match scheme.kind() {
-        Kind::Replicas => vec![block.clone(); scheme.total()],
-        Kind::ReedSolomon => reed_solomon::encode(needed, spare, block),
+    let shared = |key| {
+        let (package, digests) = package::wrap(needed, block, &key);
+        (reed_solomon::encode(needed, spare, &package), digests)
+    };
+    let (bodies, digests) = match scheme.kind() {
+        Kind::Replicas => (vec![block.clone(); scheme.total()], vec![]),
+        Kind::ReedSolomon => (reed_solomon::encode(needed, spare, block), vec![]),
         Kind::AontRs => shared(PackageKey::random(entropy)),
         Kind::CaontRs => shared(PackageKey::convergent(keys.convergence, block)),
     };
-    let numbered = bodies.into_iter().enumerate().map(|(index, body)| (index as u8, body));
+    let with_digest = |(index, body): (usize, Bytes)| (index as u8, body, digests.get(index).copied());
+    let numbered = bodies.into_iter().enumerate().map(with_digest);
     Fragment::seal(scheme, numbered, block.len(), keys.checksum, context)
 }
 
@@ -74,12 +78,14 @@ pub fn join(fragments: Vec<VerifiedFragment>) -> Result<Bytes, JoinError> {
             Ok(first.map(VerifiedFragment::into_body).unwrap_or_default())
         }
         Kind::ReedSolomon => {
-            Ok(reed_solomon::decode(scheme.needed(), &chosen(scheme, &fragments), block_len))
+            Ok(reed_solomon::decode(scheme.needed(), &bodies(&chosen(scheme, &fragments)), block_len))
         }
         Kind::AontRs | Kind::CaontRs => {
-            let (needed, shards) = (scheme.needed(), chosen(scheme, &fragments));
-            let package = reed_solomon::decode(needed, &shards, coded_len(scheme, block_len));
-            package::unwrap(needed, package, block_len).ok_or(JoinError::Mixed)
+            let (needed, chosen) = (scheme.needed(), chosen(scheme, &fragments));
+            let package = reed_solomon::decode(needed, &bodies(&chosen), coded_len(scheme, block_len));
+            let of = |shard: usize| chosen.iter().find(|fragment| usize::from(fragment.index()) == shard);
+            let known: Vec<_> = (0..needed).map(|shard| of(shard)?.share_digest()).collect();
+            package::unwrap(needed, package, block_len, &known).ok_or(JoinError::Mixed)
         }
     }
 }
@@ -105,15 +111,16 @@ pub fn rebuild(
     if usize::from(missing) >= scheme.total() {
         return Err(JoinError::NoSuchFragment { index: missing, scheme });
     }
-    let body = match (scheme.kind(), have.iter().find(|fragment| fragment.index() == missing)) {
-        (_, Some(same)) => same.body().clone(),
-        (Kind::Replicas, None) => have[0].body().clone(),
+    let (body, digest) = match (scheme.kind(), have.iter().find(|fragment| fragment.index() == missing)) {
+        (_, Some(same)) => (same.body().clone(), same.share_digest()),
+        (Kind::Replicas, None) => (have[0].body().clone(), None),
         (_, None) => {
-            let (needed, shards) = (scheme.needed(), chosen(scheme, have));
-            reed_solomon::rebuild(needed, &shards, usize::from(missing), coded_len(scheme, block_len))
+            let (needed, shards) = (scheme.needed(), bodies(&chosen(scheme, have)));
+            let coded_len = coded_len(scheme, block_len);
+            (reed_solomon::rebuild(needed, &shards, usize::from(missing), coded_len), None)
         }
     };
-    let mut made = Fragment::seal(scheme, [(missing, body)].into_iter(), block_len, key, context);
+    let mut made = Fragment::seal(scheme, [(missing, body, digest)].into_iter(), block_len, key, context);
     Ok(made.remove(0))
 }
 
@@ -133,13 +140,17 @@ fn check(fragments: &[VerifiedFragment]) -> Result<(Scheme, usize), JoinError> {
 }
 
 /// Exactly as many different fragments as are needed, data shards first, since they need no decoding.
-fn chosen(scheme: Scheme, fragments: &[VerifiedFragment]) -> Vec<(usize, Bytes)> {
-    let mut out: Vec<(usize, Bytes)> =
-        fragments.iter().map(|fragment| (usize::from(fragment.index()), fragment.body().clone())).collect();
-    out.sort_by_key(|(index, _)| *index);
-    out.dedup_by_key(|(index, _)| *index);
+fn chosen(scheme: Scheme, fragments: &[VerifiedFragment]) -> Vec<&VerifiedFragment> {
+    let mut out: Vec<_> = fragments.iter().collect();
+    out.sort_by_key(|fragment| fragment.index());
+    out.dedup_by_key(|fragment| fragment.index());
     out.truncate(scheme.needed());
     out
+}
+
+/// What Reed-Solomon decoding takes.
+fn bodies(fragments: &[&VerifiedFragment]) -> Vec<(usize, Bytes)> {
+    fragments.iter().map(|fragment| (usize::from(fragment.index()), fragment.body().clone())).collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,13 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 
 use crate::scheme::Kind;
+use crate::share_digest::ShareDigest;
 use crate::{Scheme, package, reed_solomon};
 
+/// The format of fragments that are parts of the block.
 const FORMAT: u8 = 0xF1;
+/// That of shares of a package.
+const SHARE_FORMAT: u8 = 0xF2;
 /// The part of the header that the checksum covers.
 const HEAD_LEN: usize = 16;
 const CHECKSUM_LEN: usize = 16;
@@ -28,6 +32,7 @@ pub struct VerifiedFragment {
     index: u8,
     block_len: usize,
     body: Bytes,
+    share_digest: Option<ShareDigest>,
 }
 
 /// Why a fragment was refused. Whichever it is, the cloud did not give back what was stored there.
@@ -40,7 +45,7 @@ pub enum BadFragment {
         len: usize,
     },
     /// Not a fragment, or of a format that this version does not know.
-    #[error("byte {byte:#04x} does not start a fragment: damaged, foreign, or written by a newer version")]
+    #[error("byte {byte:#04x} does not start a fragment: damaged, foreign, or written by another version")]
     WrongFormat {
         /// The offending byte.
         byte: u8,
@@ -113,12 +118,15 @@ impl Fragment {
         let [format, kind, needed, total, found, z0, z1, z2, ..] = *head else {
             return Err(BadFragment::TooShort { len: self.len() });
         };
-        if let Some(byte) = [(format, FORMAT), (z0, 0), (z1, 0), (z2, 0)].iter().find(|(is, want)| is != want)
-        {
-            return Err(BadFragment::WrongFormat { byte: byte.0 });
+        let is_known = [FORMAT, SHARE_FORMAT].contains(&format);
+        if let Some(&byte) = [z0, z1, z2].iter().find(|byte| **byte != 0).or((!is_known).then_some(&format)) {
+            return Err(BadFragment::WrongFormat { byte });
         }
         if [kind, needed, total] != scheme.to_bytes() {
             return Err(BadFragment::WrongScheme { expected: scheme });
+        }
+        if format != format_of(scheme) {
+            return Err(BadFragment::WrongFormat { byte: format });
         }
         if found != index {
             return Err(BadFragment::WrongIndex { expected: index, found });
@@ -130,19 +138,24 @@ impl Fragment {
         if expected != self.body.len() as u64 {
             return Err(BadFragment::WrongLength { expected, found: self.body.len() });
         }
-        let computed = Checksums::new(key, context).of(head, &Checksums::digest(key, &self.body));
+        let digest = BodyDigest::of(scheme, key, &self.body);
+        let computed = Checksums::new(key, context).of(head, &digest);
         // `blake3::Hash` compares in constant time.
         if pad(&computed) != pad(checksum) {
             return Err(BadFragment::WrongChecksum);
         }
         let block_len = usize::try_from(block_len).map_err(|_| BadFragment::WrongChecksum)?;
-        Ok(VerifiedFragment { scheme, index, block_len, body: self.body })
+        let share_digest = match digest {
+            BodyDigest::Keyed(_) => None,
+            BodyDigest::Share(digest) => Some(digest),
+        };
+        Ok(VerifiedFragment { scheme, index, block_len, body: self.body, share_digest })
     }
 
-    /// Adds headers to the bodies of fragments with these indices.
+    /// Adds headers to the bodies of fragments with these indices; digests of shares that are known are not computed again.
     pub(crate) fn seal(
         scheme: Scheme,
-        bodies: impl ExactSizeIterator<Item = (u8, Bytes)>,
+        bodies: impl ExactSizeIterator<Item = (u8, Bytes, Option<ShareDigest>)>,
         block_len: usize,
         key: &[u8; 32],
         context: &[u8],
@@ -150,13 +163,14 @@ impl Fragment {
         let checksums = Checksums::new(key, context);
         let mut headers = BytesMut::with_capacity(bodies.len() * HEADER_LEN);
         let mut shared_digest = None;
-        let add_header = |(index, body): (u8, Bytes)| {
+        let add_header = |(index, body, known): (u8, Bytes, Option<ShareDigest>)| {
             let [kind, needed, total] = scheme.to_bytes();
-            headers.extend_from_slice(&[FORMAT, kind, needed, total, index, 0, 0, 0]);
+            headers.extend_from_slice(&[format_of(scheme), kind, needed, total, index, 0, 0, 0]);
             headers.extend_from_slice(&(block_len as u64).to_be_bytes());
+            let compute = || BodyDigest::of(scheme, key, &body);
             let digest = match scheme.kind() {
-                Kind::Replicas => *shared_digest.get_or_insert_with(|| Checksums::digest(key, &body)),
-                _ => Checksums::digest(key, &body),
+                Kind::Replicas => *shared_digest.get_or_insert_with(compute),
+                _ => known.map_or_else(compute, BodyDigest::Share),
             };
             let checksum = checksums.of(&headers, &digest);
             headers.extend_from_slice(&checksum);
@@ -197,6 +211,11 @@ impl VerifiedFragment {
         &self.body
     }
 
+    /// The digest of the body, if it is a share of a package.
+    pub(crate) fn share_digest(&self) -> Option<ShareDigest> {
+        self.share_digest
+    }
+
     pub(crate) fn into_body(self) -> Bytes {
         self.body
     }
@@ -217,6 +236,29 @@ pub(crate) fn body_len(scheme: Scheme, index: u8, block_len: u64) -> u64 {
     }
 }
 
+fn format_of(scheme: Scheme) -> u8 {
+    match scheme.kind() {
+        Kind::Replicas | Kind::ReedSolomon => FORMAT,
+        Kind::AontRs | Kind::CaontRs => SHARE_FORMAT,
+    }
+}
+
+/// What stands for a body in its checksum.
+#[derive(Clone, Copy)]
+enum BodyDigest {
+    Keyed(blake3::Hash),
+    Share(ShareDigest),
+}
+
+impl BodyDigest {
+    fn of(scheme: Scheme, key: &[u8; 32], body: &[u8]) -> BodyDigest {
+        match scheme.kind() {
+            Kind::Replicas | Kind::ReedSolomon => BodyDigest::Keyed(blake3::keyed_hash(key, body)),
+            Kind::AontRs | Kind::CaontRs => BodyDigest::Share(ShareDigest::of(body)),
+        }
+    }
+}
+
 /// Makes the checksums of the fragments of one block.
 struct Checksums<'a> {
     key: [u8; 32],
@@ -228,13 +270,13 @@ impl Checksums<'_> {
         Checksums { key: blake3::derive_key("kurma 2026 fragment checksum", key), context }
     }
 
-    fn digest(key: &[u8; 32], body: &[u8]) -> blake3::Hash {
-        blake3::keyed_hash(key, body)
-    }
-
-    fn of(&self, head: &[u8], digest: &blake3::Hash) -> [u8; CHECKSUM_LEN] {
+    fn of(&self, head: &[u8], digest: &BodyDigest) -> [u8; CHECKSUM_LEN] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(head).update(self.context).update(digest.as_bytes());
+        hasher.update(head).update(self.context);
+        match digest {
+            BodyDigest::Keyed(hash) => hasher.update(hash.as_bytes()),
+            BodyDigest::Share(share) => hasher.update(&share.hash).update(&share.end),
+        };
         *hasher.finalize().as_bytes().first_chunk().expect("32 bytes start with 16 bytes")
     }
 }

@@ -38,7 +38,7 @@
 //!
 //! | offset | length | content |
 //! |---|---|---|
-//! | 0 | 1 | `0xF1`: fragment, format 1 |
+//! | 0 | 1 | format: `0xF1` of kinds 1 and 2, `0xF2` of kinds 3 and 4 |
 //! | 1 | 1 | kind: 1 = replicas, 2 = Reed-Solomon, 3 = AONT-RS, 4 = CAONT-RS |
 //! | 2 | 1 | how many fragments are needed: k, or 1 |
 //! | 3 | 1 | how many there are: k + m, or n |
@@ -50,8 +50,13 @@
 //!
 //! The checksum is the first 16 bytes of BLAKE3 keyed with
 //! `BLAKE3.derive_key("kurma 2026 fragment checksum", fragment key)` over the first 16 bytes of the header ‖ the
-//! context ‖ BLAKE3 keyed with the fragment key over the body. (Two steps, so that the body of all replicas is
-//! hashed once.) For blocks of files, the context is the 56-byte block identity of crate `seal`, which thereby
+//! context ‖ what stands for the body. In format `0xF1` that is BLAKE3 keyed with the fragment key over the body. (Two steps,
+//! so that the body of all replicas is hashed once.) In `0xF2` it is D ‖ E, the *share digest* of the body:
+//!
+//! - D = `BLAKE3.derive_key("kurma 2026 share digest", the body without its last 32 bytes)`,
+//! - E = the last 32 bytes of the body.
+//!
+//! For blocks of files, the context begins with the 56-byte block identity of crate `seal`, which thereby
 //! also rejects fragments of older versions.
 //!
 //! **Body**: for replicas the whole block. For `rs:k+m` and a block of L bytes, shards of S = ceil(L / k) bytes:
@@ -67,7 +72,10 @@
 //! |---|---|---|
 //! | 0 | k * S - 48 | C: block and zeros, encrypted by AES-256-GCM under the package key, nonce zero, no associated data |
 //! | k * S - 48 | 16 | T: the tag of that |
-//! | k * S - 32 | 32 | package key xor `BLAKE3.derive_key("kurma 2026 package digest", C ‖ T)` |
+//! | k * S - 32 | 32 | package key xor `BLAKE3.derive_key("kurma 2026 package digest", P)` |
+//!
+//! P is the share digests of the k data shards, one after the other, without the E of the last, which is the masked key
+//! itself: 64 * k - 32 bytes. All of C ‖ T is in it, either hashed or as it is, and the checksums need the same digests.
 //!
 //! The package key of `aont-rs` is random, drawn for each split. That of `caont-rs` is BLAKE3 keyed with
 //! `BLAKE3.derive_key("kurma 2026 convergent package key", convergence secret)` over the block: the same key never encrypts
@@ -76,10 +84,12 @@
 //! # What fewer than k fragments say
 //!
 //! Any k - 1 fragments (r = k - 1 of the secret-sharing literature, `K31`) are k - 1 linear combinations of k parts; one part, of
-//! at least 32 bytes, is missing. Without it the digest of C ‖ T is not known, therefore not the package key, and without that C
-//! is the output of a cipher under an unknown key. To get further takes a guess of 256 bits, each checked with
-//! one digest. So, as far as AES-256 and BLAKE3 are what they are taken for (it is computational security, not
-//! that of Shamir's scheme):
+//! at least 32 bytes, is missing. The package key is the masked key xor the digest of P, and each part holds 32 bytes that are
+//! one or the other without being hashed first: the E of the last part is the masked key, those of the others are in P. A part
+//! that is little longer than 32 bytes has a D that can be guessed, but its E is 256 bits of the output of a cipher under an
+//! unknown key, or of a key behind a mask. Without it the package key is not known, and without that C is noise. To get
+//! further takes a guess of 256 bits, each checked with one digest or one decryption. So, as far as AES-256 and BLAKE3 are what
+//! they are taken for (it is computational security, not that of Shamir's scheme):
 //!
 //! - `aont-rs`: k - 1 fragments say nothing of the block but its length, not even to one who has all keys of the
 //!   gateway and can name a few blocks of which it is one. With k fragments and no keys there is still the sealed block.
@@ -87,6 +97,12 @@
 //!   secret *and* can name the block can tell that it is that one, from a single fragment.
 //! - `rs`, `replicas`: fragments are parts of the sealed block; what protects them is the seal alone, and whoever has the
 //!   file's key reads the part that he has.
+//!
+//! # What a checksum proves
+//!
+//! That whoever has the fragment key made it for this header, context and body. Who does not have the key guesses 128 bits, online.
+//! In format `0xF2` he could also look for another body with the same share digest, offline, as D has no key: that is a second
+//! preimage of BLAKE3, 2^256 digests; or, if he could choose what is split and foresee the shares, a collision, 2^128.
 
 #![deny(missing_docs)]
 
@@ -101,6 +117,7 @@ pub mod reed_solomon;
 mod scheme;
 #[cfg(test)]
 mod secrecy;
+mod share_digest;
 
 pub use code::{JoinError, SplitKeys, join, rebuild, split};
 pub use columns::{Part, join_columns, locate, stored_range};

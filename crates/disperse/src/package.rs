@@ -2,6 +2,7 @@
 //!
 //! A block is encrypted under a key that is used once; the key is hidden by a digest of all that was encrypted. Whoever lacks
 //! as few as 32 bytes of the package cannot compute the digest, so he does not have the key, and the rest is noise to him.
+//! It is a digest of digests of the shards, which the checksums of fragments need as well: each byte is hashed once.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use blake3::Hasher;
@@ -9,8 +10,10 @@ use bytes::Bytes;
 use environment::Entropy;
 use zeroize::Zeroizing;
 
+use crate::share_digest::ShareDigest;
+
 const TAG_LEN: usize = 16;
-const KEY_LEN: usize = 32;
+pub(crate) const KEY_LEN: usize = 32;
 /// How much longer a package is than its block, but for padding.
 const OVERHEAD: u64 = (TAG_LEN + KEY_LEN) as u64;
 /// The shortest part of a package that makes a fragment: what it takes to guess a missing one is what it takes to guess a key.
@@ -50,44 +53,62 @@ fn package_len(needed: usize, block_len: usize) -> usize {
     shard_len(needed, block_len as u64) as usize * needed
 }
 
-/// Makes the package of a block: one pass that encrypts, one that hashes.
-pub(crate) fn wrap(needed: usize, block: &[u8], key: &PackageKey) -> Bytes {
+/// Makes the package of a block, and the digests of its shards: one pass that encrypts, one that hashes.
+pub(crate) fn wrap(needed: usize, block: &[u8], key: &PackageKey) -> (Bytes, Vec<ShareDigest>) {
     let mut package = vec![0; package_len(needed, block.len())];
     let tail_at = package.len() - KEY_LEN;
-    let (masked, tail) = package.split_at_mut(tail_at);
-    let (content, rest) = masked.split_at_mut(block.len());
+    let (content, rest) = package[..tail_at].split_at_mut(block.len());
     let padding = &[0; MOST_PADDING][..rest.len() - TAG_LEN];
     key.cipher()
         .seal_out_of_place_scatter(zero_nonce(), Aad::empty(), block, content, padding, rest)
         .expect("GCM seals anything up to 64 GiB, and no block comes near");
-    tail.copy_from_slice(&*key.0);
-    hide(masked, tail);
-    Bytes::from(package)
+    let shards = package.chunks_exact(package.len() / needed);
+    let mut digests: Vec<ShareDigest> = shards.map(ShareDigest::of).collect();
+    let masked_key = mask(&digests, &key.0);
+    package[tail_at..].copy_from_slice(&masked_key);
+    if let Some(last) = digests.last_mut() {
+        last.end = masked_key;
+    }
+    (Bytes::from(package), digests)
 }
 
 /// The block of `block_len` bytes that became this package; `None` if it is none. In place when this is the only reference.
-pub(crate) fn unwrap(needed: usize, package: Bytes, block_len: usize) -> Option<Bytes> {
+/// `known` has the digests of its shards, of those that need not be hashed.
+pub(crate) fn unwrap(
+    needed: usize,
+    package: Bytes,
+    block_len: usize,
+    known: &[Option<ShareDigest>],
+) -> Option<Bytes> {
     if package.len() != package_len(needed, block_len) {
         return None;
     }
+    let shards = package.chunks_exact(package.len() / needed).zip(known);
+    let digests: Vec<_> =
+        shards.map(|(shard, known)| known.unwrap_or_else(|| ShareDigest::of(shard))).collect();
+    let key = PackageKey(Zeroizing::new(mask(&digests, &digests.last()?.end)));
     let mut package = package.try_into_mut().unwrap_or_else(|shared| shared[..].into());
-    let (masked, tail) = package.split_at_mut(package_len(needed, block_len) - KEY_LEN);
-    hide(masked, tail);
-    let mut key = Zeroizing::new([0; KEY_LEN]);
-    key.copy_from_slice(tail);
-    let (content, tag) = masked.split_at_mut(masked.len() - TAG_LEN);
-    let cipher = PackageKey(key).cipher();
-    cipher.open_in_place_separate_tag(zero_nonce(), Aad::empty(), tag, content).ok()?;
+    let encrypted = package.len() - KEY_LEN;
+    let (content, tag) = package[..encrypted].split_at_mut(encrypted - TAG_LEN);
+    key.cipher().open_in_place_separate_tag(zero_nonce(), Aad::empty(), tag, content).ok()?;
     if content[block_len..].iter().any(|byte| *byte != 0) {
         return None;
     }
     Some(package.freeze().slice(..block_len))
 }
 
-/// Adds the digest of what is masked to the key in the tail: hides it, or brings it out again.
-fn hide(masked: &[u8], tail: &mut [u8]) {
-    let digest = Hasher::new_derive_key("kurma 2026 package digest").update(masked).finalize();
-    tail.iter_mut().zip(digest.as_bytes()).for_each(|(key, digest)| *key ^= digest);
+/// The key, hidden by all that the shards hold but itself, which is the end of the last one; or brought out again.
+fn mask(shards: &[ShareDigest], key: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
+    let mut hasher = Hasher::new_derive_key("kurma 2026 package digest");
+    for (index, shard) in shards.iter().enumerate() {
+        hasher.update(&shard.hash);
+        if index + 1 < shards.len() {
+            hasher.update(&shard.end);
+        }
+    }
+    let mut masked = *hasher.finalize().as_bytes();
+    masked.iter_mut().zip(key).for_each(|(digest, key)| *digest ^= key);
+    masked
 }
 
 /// A key is used once, so that the nonce says nothing.
@@ -124,16 +145,17 @@ mod tests {
     /// Whoever lacks a shard and fills in what he likes gets a key that has nothing to do with the right one.
     #[test]
     fn one_wrong_bit_anywhere_changes_every_bit_of_the_key_at_random() {
-        let block = [0x55; 1000];
-        let package = wrap(3, &block, &key(9));
-        for bit in (0..(package.len() - KEY_LEN) * 8).step_by(61) {
-            let mut changed = package.to_vec();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            let (masked, tail) = changed.split_at_mut(package.len() - KEY_LEN);
-            hide(masked, tail);
-            let differing = differing_bits(tail, &[9; KEY_LEN]);
-            assert!((70..=186).contains(&differing), "{differing} of 256 bits after bit {bit}");
-            assert_eq!(unwrap(3, Bytes::from(changed), block.len()), None);
+        // Of shards that are hashed but for their ends, and of some that are all end.
+        for block in [&[0x55; 1000][..], &[0x55; 10]] {
+            let (package, _) = wrap(3, block, &key(9));
+            for bit in (0..(package.len() - KEY_LEN) * 8).step_by(61) {
+                let mut changed = package.to_vec();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                let shards: Vec<_> = changed.chunks_exact(package.len() / 3).map(ShareDigest::of).collect();
+                let differing = differing_bits(&mask(&shards, &shards[2].end), &[9; KEY_LEN]);
+                assert!((70..=186).contains(&differing), "{differing} of 256 bits after bit {bit}");
+                assert_eq!(unwrap(3, Bytes::from(changed), block.len(), &[None; 3]), None);
+            }
         }
     }
 
@@ -152,15 +174,18 @@ mod tests {
             block in prop::collection::vec(any::<u8>(), 0..3000),
             needed in 2usize..33,
             change in any::<prop::sample::Index>(),
+            known in prop::array::uniform32(any::<bool>()),
         ) {
-            let package = wrap(needed, &block, &key(3));
+            let (package, digests) = wrap(needed, &block, &key(3));
             prop_assert_eq!(package.len(), package_len(needed, block.len()));
-            let second = package.clone();
-            let back = unwrap(needed, package, block.len());
+            let of_shards = package.chunks_exact(package.len() / needed).map(ShareDigest::of);
+            prop_assert!(of_shards.eq(digests.iter().copied()));
+            let some: Vec<_> = digests.into_iter().zip(known).map(|(digest, is)| is.then_some(digest)).collect();
+            let back = unwrap(needed, package.clone(), block.len(), &some);
             prop_assert_eq!(back.as_deref(), Some(&block[..]));
-            let mut changed = second.to_vec();
-            changed[change.index(second.len())] ^= 1;
-            prop_assert_eq!(unwrap(needed, Bytes::from(changed), block.len()), None);
+            let mut changed = package.to_vec();
+            changed[change.index(package.len())] ^= 1;
+            prop_assert_eq!(unwrap(needed, Bytes::from(changed), block.len(), &[None; 32]), None);
         }
     }
 }

@@ -286,7 +286,7 @@ pub fn fragments_below(cloud: &Path) -> Vec<PathBuf> {
         File::open(file).and_then(|mut file| file.read_exact(&mut byte)).map_or(0, |()| byte[0])
     };
     let mut files = files_below(cloud);
-    files.retain(|file| !file.to_string_lossy().contains("/.kurma-") && first(file) == 0xF1);
+    files.retain(|file| !file.to_string_lossy().contains("/.kurma-") && [0xF1, 0xF2].contains(&first(file)));
     files
 }
 
