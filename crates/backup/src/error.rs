@@ -12,6 +12,9 @@ pub enum BackupError {
     /// Bytes that are not what they should be. Another cloud may have them right.
     #[error("damaged: {0}")]
     Damaged(&'static str),
+    /// It was there a moment ago. Begin again, with an empty store.
+    #[error("a part of the backup is gone that was there a moment ago")]
+    Gone,
     /// Somebody else goes on with the same identity. Stop.
     #[error("{0}")]
     Rival(#[from] Rival),

@@ -11,8 +11,8 @@
 //! A *claim* is what the latest start of a gateway leaves in each cloud: that it goes on with a branch. By it two gateways with one
 //! identity find out about each other ([`Rival`], decision 33): whoever sees a claim of a later branch, or of a later start of its own, must stop.
 //!
-//! [`Writer`] makes chains. [`Survey`] reads the heads of all clouds and says of each what it is against the newest;
-//! [`Fetch`] brings the objects back, from whichever cloud has them right.
+//! [`Writer`] makes chains; [`Maker`] has it make the backups of a store, and knows the order of steps. [`Survey`] reads the heads of all clouds and says of each what
+//! it is against the newest; [`Fetch`] brings the objects back, from whichever cloud has them right; [`Chosen`] puts their rows into a store.
 //!
 //! What it is not: it knows neither gateways nor what keys and values mean, keeps nothing on a disk, and runs no loop.
 //!
@@ -49,11 +49,13 @@
 
 #![deny(missing_docs)]
 
+mod chosen;
 mod claim;
 mod error;
 mod head;
 mod item;
 mod keys;
+mod maker;
 mod place;
 mod reader;
 mod survey;
@@ -62,11 +64,13 @@ mod survey;
 mod tests;
 mod writer;
 
+pub use chosen::Chosen;
 pub use claim::{Claim, Known, Rival, Who};
 pub use error::BackupError;
 pub use head::{Head, Mark, ObjectEntry, Parent};
 pub use item::{Item, Items, Unsaved};
 pub use keys::BackupKeys;
+pub use maker::{Content, Maker};
 pub use place::Place;
 pub use survey::{Fetch, Finding, Standing, Survey};
 pub use writer::{Kind, Notes, Numbers, Progress, Retired, Source, State, Writer};

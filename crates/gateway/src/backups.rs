@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backup::{
-    BackupError, BackupKeys, Item, Kind, Mark, Notes, Place, Progress, Source, Standing, State, Survey,
-    Unsaved, Writer,
+    BackupError, BackupKeys, Content, Maker, Mark, Notes, Place, Standing, State, Survey, Unsaved, Writer,
 };
-use bytes::Bytes;
 use cloud::{Connection, Direction};
-use meta::{Instant, LocalStore, MAX_KEY, Snapshot};
+use meta::LocalStore;
 use parking_lot::Mutex;
 use seal::KeyFile;
 use serde::Serialize;
@@ -22,10 +20,6 @@ use crate::node::Node;
 use crate::node_rows::{backup_state, is_passing, set_backup_state};
 use crate::rival::Rivals;
 
-/// Rows read at once.
-const ROWS: usize = 1024;
-/// Ranges of one file that are told one by one.
-const RANGES: usize = 256;
 /// A backup that is older than so many intervals needs attention.
 const LATE: u32 = 3;
 /// Memory for the keys of rows that have changed since the last backup.
@@ -79,9 +73,7 @@ pub(crate) struct Backups {
 
 #[derive(Default)]
 pub(crate) struct Making {
-    pub(crate) writer: Option<Writer>,
-    /// The configuration that the newest backup has.
-    configuration: String,
+    pub(crate) maker: Option<Maker>,
     /// Clouds that nothing of it is in any more.
     left: BTreeSet<String>,
 }
@@ -101,40 +93,21 @@ impl Backups {
     }
 }
 
-/// A row that is of no use to another process, or of the backups themselves.
-fn is_left_out(key: &[u8]) -> bool {
-    is_passing(key) || volume::is_attempt(key)
-}
+impl Content for Node {
+    fn is_left_out(&self, key: &[u8]) -> bool {
+        is_passing(key) || volume::is_attempt(key)
+    }
 
-/// The rows of a backup and what belongs to them.
-struct Rows {
-    snapshot: Box<dyn Snapshot>,
-    /// Only these.
-    changed: Option<std::vec::IntoIter<Bytes>>,
-    start: Bytes,
-    page: std::vec::IntoIter<(Bytes, Bytes)>,
-    others: std::vec::IntoIter<Item>,
-}
+    fn unsaved(&self) -> Vec<Unsaved> {
+        let dirty = self.cache.all_dirty().into_iter();
+        dirty.map(|(file, ranges)| Unsaved { volume: file.volume, object: file.object, ranges }).collect()
+    }
 
-#[async_trait]
-impl Source for Rows {
-    async fn next(&mut self) -> Result<Option<Item>, String> {
-        if let Some(changed) = &mut self.changed {
-            let Some(key) = changed.next() else { return Ok(self.others.next()) };
-            let end = [&key[..], &[0]].concat();
-            let rows = self.snapshot.rows(&key, &end, 1).await.map_err(|cause| cause.to_string())?;
-            return Ok(Some(Item::Row { value: rows.into_iter().next().map(|(_, value)| value), key }));
-        }
-        loop {
-            if let Some((key, value)) = self.page.find(|(key, _)| !is_left_out(key)) {
-                return Ok(Some(Item::Row { key, value: Some(value) }));
-            }
-            let rows = self.snapshot.rows(&self.start, &[u8::MAX; MAX_KEY + 1], ROWS).await;
-            let rows = rows.map_err(|cause| cause.to_string())?;
-            let Some((last, _)) = rows.last() else { return Ok(self.others.next()) };
-            self.start = [last, &[0][..]].concat().into();
-            self.page = rows.into_iter();
-        }
+    /// As a restored gateway can use it.
+    fn configuration(&self) -> Result<String, String> {
+        let mut config = Config::clone(&self.live.borrow());
+        config.clouds = self.clouds.configured();
+        toml::to_string(&config).map_err(|cause| format!("the configuration cannot be written: {cause}"))
     }
 }
 
@@ -145,21 +118,6 @@ impl Notes for StoredState<'_> {
     async fn save(&self, state: &State) -> Result<(), String> {
         set_backup_state(self.0, state.encode().into()).await.map_err(|cause| cause.to_string())
     }
-}
-
-/// What was dirty at an instant, for the backup of it.
-fn unsaved(dirty: Vec<(cache::FileKey, Vec<std::ops::Range<u64>>)>) -> Vec<Item> {
-    let item = |(file, mut ranges): (cache::FileKey, Vec<std::ops::Range<u64>>)| {
-        if ranges.len() > RANGES {
-            let end = ranges.last().map_or(0, |range| range.end);
-            ranges.truncate(RANGES);
-            if let Some(last) = ranges.last_mut() {
-                last.end = end;
-            }
-        }
-        Item::Unsaved(Unsaved { volume: file.volume, object: file.object, ranges })
-    };
-    dirty.into_iter().map(item).collect()
 }
 
 impl Node {
@@ -197,7 +155,9 @@ impl Node {
         }
         let mut making = self.backups.making.lock().await;
         let result = self.make_backup(&mut making).await;
-        let progress = making.writer.as_ref().map(Writer::progress).unwrap_or_default();
+        let maker = making.maker.as_ref();
+        let progress = maker.map(|maker| maker.writer.progress()).unwrap_or_default();
+        let (made, unsaved_bytes) = maker.map_or((0, 0), |maker| (maker.made, maker.unsaved_bytes));
         drop(making);
         let mut locked = self.backups.shown.lock();
         let shown = &mut *locked;
@@ -206,6 +166,7 @@ impl Node {
         status.transaction = progress.mark.map(|mark| mark.transaction);
         status.time = progress.mark.map(|mark| seconds(&mark));
         (status.has, status.lacks) = (progress.has, progress.lacks);
+        (status.made, status.unsaved_bytes) = (made, unsaved_bytes);
         (status.objects, status.bytes) = (progress.objects, progress.bytes);
         match result {
             Ok(since) => {
@@ -235,62 +196,20 @@ impl Node {
         let wanted = self.backup_clouds();
         let places = self.backup_places(&wanted);
         let copies = self.config.backup.copies.min(wanted.len());
-        if making.writer.is_none() {
-            making.writer = Some(self.new_writer(&places).await?);
+        if making.maker.is_none() {
+            making.maker = Some(Maker::new(self.new_writer(&places).await?));
         }
-        let Some(writer) = &mut making.writer else { return Err("no writer".into()) };
-
+        let Some(maker) = &mut making.maker else { return Err("no writer".into()) };
         let now = self.environment.clock.monotonic();
-        let mut dirty = Vec::new();
-        let Instant { snapshot, changed } = self
-            .store
-            .instant(&mut |_| dirty = self.cache.all_dirty())
-            .await
-            .map_err(|cause| cause.to_string())?;
-        let configuration = self.configuration_text()?;
-        let changed: Option<Vec<Bytes>> =
-            changed.map(|keys| keys.into_iter().filter(|key| !is_left_out(key)).collect());
-        let is_same = !writer.wants_base()
-            && changed.as_ref().is_some_and(Vec::is_empty)
-            && configuration == making.configuration;
-        if is_same {
-            self.store.stored();
-        } else {
-            let kind = if changed.is_none() || writer.wants_base() { Kind::Base } else { Kind::Increment };
-            let transaction = snapshot.lsn().0;
-            let bytes: u64 =
-                dirty.iter().flat_map(|(_, ranges)| ranges).map(|range| range.end - range.start).sum();
-            let mut others = unsaved(dirty);
-            others.push(Item::Configuration(configuration.clone()));
-            let mut rows = Rows {
-                snapshot,
-                changed: changed.filter(|_| kind == Kind::Increment).map(Vec::into_iter),
-                start: Bytes::new(),
-                page: Vec::new().into_iter(),
-                others: others.into_iter(),
-            };
-            let stored = writer.back_up(kind, (&places, &wanted), (&mut rows, &notes), transaction).await;
-            stored.map_err(|cause| self.told(cause))?;
-            making.configuration = configuration;
-            self.store.stored();
-            let mut shown = self.backups.shown.lock();
-            shown.status.made += 1;
-            shown.status.unsaved_bytes = bytes;
-        }
-        while writer.catch_up(&places).await {}
-        // Only now: whoever claims the backups after this finds this one, and needs nothing that goes after it.
-        let held = writer.hold(&places, &notes).await.map_err(|cause| self.told(cause))?;
-        let Progress { mark, has, .. } = writer.progress();
-        let complete = mark.is_some() && has.iter().filter(|name| held.contains(name)).count() >= copies;
+        let made = maker.make(&self.store, self, (&places, &wanted, copies), &notes).await;
+        let complete = made.map_err(|cause| self.told(cause))?;
         if complete {
-            self.store.saved();
-            writer.collect((&places, &wanted), &notes).await.map_err(|cause| cause.to_string())?;
             for cloud in configured.iter().filter(|cloud| cloud.drained) {
                 if making.left.contains(&cloud.name) {
                     continue;
                 }
                 for place in self.backup_places(std::slice::from_ref(&cloud.name)) {
-                    if writer.leave(&place).await {
+                    if maker.writer.leave(&place).await {
                         making.left.insert(place.name);
                     }
                 }
@@ -302,8 +221,8 @@ impl Node {
 
     /// The next backup has all rows, so that those before it are not needed any more.
     pub async fn rebase_backups(&self) {
-        if let Some(writer) = &mut self.backups.making.lock().await.writer {
-            writer.begin_anew();
+        if let Some(maker) = &mut self.backups.making.lock().await.maker {
+            maker.writer.begin_anew();
         }
     }
 
@@ -312,8 +231,8 @@ impl Node {
     pub async fn verify_backup(&self) -> usize {
         let names: Vec<String> = self.clouds.configured().into_iter().map(|cloud| cloud.name).collect();
         let places = self.backup_places(&names);
-        let lacking = match &mut self.backups.making.lock().await.writer {
-            Some(writer) => writer.verify(&places).await,
+        let lacking = match &mut self.backups.making.lock().await.maker {
+            Some(maker) => maker.writer.verify(&places).await,
             None => 0,
         };
         if lacking > 0 {
@@ -354,13 +273,6 @@ impl Node {
             connection(name).map(|connection| Place { name: name.clone(), cloud: connection.as_cloud() })
         });
         places.collect()
-    }
-
-    /// The configuration in force, as a restored gateway can use it.
-    fn configuration_text(&self) -> Result<String, String> {
-        let mut config = Config::clone(&self.live.borrow());
-        config.clouds = self.clouds.configured();
-        toml::to_string(&config).map_err(|cause| format!("the configuration cannot be written: {cause}"))
     }
 
     /// How the backups are doing.
@@ -411,7 +323,7 @@ impl Node {
     /// Names of objects in the clouds that are part of backups.
     pub async fn backup_names(&self) -> Vec<cloud::ObjectName> {
         let making = self.backups.making.lock().await;
-        making.writer.as_ref().map(Writer::names).unwrap_or_default()
+        making.maker.as_ref().map(|maker| maker.writer.names()).unwrap_or_default()
     }
 }
 

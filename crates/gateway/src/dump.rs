@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use environment::{Entropy, Environment};
 use journal::{Journal, JournalConfig, Lsn};
-use meta::{LocalConfig, LocalStore, MAX_KEY, MetaStore, Mode, NoObserver, Priority, Snapshot};
+use meta::{LocalConfig, LocalStore, MAX_KEY, MetaStore, NoObserver, Snapshot};
 use seal::{NodeKey, SegmentKey};
 use std::sync::Arc;
 
@@ -21,8 +21,6 @@ const MAGIC: &[u8; 8] = b"KURMADMP";
 const FORMAT: u32 = 1;
 /// Rows in one chunk.
 const ROWS: usize = 1024;
-/// Bytes of a row, in a dump as in a record of the journal, besides key and value.
-const ROW_HEAD: usize = 6;
 /// The longest chunk that is read: rows of a transaction's size and some.
 const MAX_CHUNK: usize = 256 << 20;
 const TAG: usize = 16;
@@ -252,34 +250,8 @@ pub async fn load_dump(config: &Config, dump: &Path) -> Result<LoadReport, Start
 async fn put(store: &dyn MetaStore, rows: Rows, max_record: u64) -> Result<u64, meta::MetaError> {
     let count = rows.len() as u64;
     let rows = rows.into_iter().map(|(key, value)| (key, Some(value)));
-    put_writes(store, rows.collect(), max_record).await?;
+    meta::put_durably(store, rows.collect(), max_record).await?;
     Ok(count)
-}
-
-/// Puts rows, and takes away those without a value, durably, as few at a time as fit a record of `max_record` bytes well.
-pub(crate) async fn put_writes(
-    store: &dyn MetaStore,
-    rows: Vec<(Bytes, Option<Bytes>)>,
-    max_record: u64,
-) -> Result<(), meta::MetaError> {
-    let length = |value: &Option<Bytes>| value.as_ref().map_or(0, Bytes::len);
-    let mut rows = rows.into_iter().peekable();
-    while rows.peek().is_some() {
-        let mut transaction = store.begin(Mode::Optimistic).await?;
-        let mut bytes = 0;
-        // A row that takes more than half of a record gets one of its own.
-        let space = |(key, value): &(Bytes, Option<Bytes>)| (ROW_HEAD + key.len() + length(value)) as u64;
-        while let Some((key, value)) = rows.next_if(|row| bytes == 0 || bytes + space(row) <= max_record / 2)
-        {
-            bytes += (ROW_HEAD + key.len() + length(&value)) as u64;
-            match value {
-                Some(value) => transaction.put(key, value),
-                None => transaction.delete(key),
-            }
-        }
-        transaction.commit(Priority::Client).await?.durable().await?;
-    }
-    Ok(())
 }
 
 /// Verifies every invariant of what was loaded.

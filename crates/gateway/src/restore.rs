@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backup::{
-    BackupError, Fetch, Finding, Head, Item, Items, Mark, Parent, Place, Standing, State, Survey, Unsaved,
-};
+use backup::{BackupError, Chosen, Place, Standing, State, Survey};
 use bytes::Bytes;
 use cache::Cache;
 use cloud::{Connection, Costs};
@@ -23,7 +21,6 @@ use crate::bill::Bill;
 use crate::clouds::{Clouds, connect_known};
 use crate::config::CloudConfig;
 use crate::data_folder::{DataFolder, make_private, write_durably};
-use crate::dump::put_writes;
 use crate::node::journal_config;
 use crate::node_rows::{is_passing, set_backup_state, set_loading};
 use crate::recovery_file::{self, Recovery};
@@ -158,13 +155,6 @@ async fn look(
     Ok(Looked { survey, places, costs, out })
 }
 
-/// A backup that can be restored.
-struct Chosen {
-    head: Head,
-    mark: Mark,
-    configuration: String,
-}
-
 /// The newest state that all objects are there for.
 async fn choose(
     keys: &backup::BackupKeys,
@@ -172,55 +162,16 @@ async fn choose(
     branch: Option<u32>,
     problems: &mut Vec<String>,
 ) -> Result<Chosen, StartError> {
-    for head in looked.survey.candidates(branch) {
-        let mut fetch = Fetch::of(keys, head, &looked.places);
-        let mut configurations: Vec<(Mark, String)> = Vec::new();
-        let mut configuration = String::new();
-        let read: Result<(), BackupError> = async {
-            while let Some(content) = fetch.next().await? {
-                for item in Items::of(content) {
-                    match item? {
-                        Item::Configuration(text) => configuration = text,
-                        Item::End(mark) => configurations.push((mark, configuration.clone())),
-                        Item::Row { .. } | Item::Unsaved(_) => {}
-                    }
-                }
-            }
-            Ok(())
-        }
-        .await;
-        let told = |Finding { place, object, wrong }: &Finding| {
-            format!("cloud {place}: part {object} of backup {}: {wrong}", head.mark().backup)
-        };
-        problems.extend(fetch.findings.iter().map(told));
-        let usable = match read {
-            Ok(()) => fetch.mark(),
-            Err(cause) => {
-                problems.push(format!("backup {}: {cause}", head.mark().backup));
-                None
-            }
-        };
-        let Some(mark) = usable else { continue };
-        if mark != head.mark() {
-            problems.push(format!(
-                "backup {} of branch {} is not whole in any cloud; what it has up to {} is restored",
-                head.mark().backup,
-                head.branch,
-                mark.backup
-            ));
-        }
-        let configuration = configurations.into_iter().find(|(end, _)| end.backup == mark.backup);
-        if let Some((_, configuration)) = configuration {
-            return Ok(Chosen { head: head.clone(), mark, configuration });
-        }
-    }
-    let causes = looked.survey.problems().into_iter().chain(looked.out.clone());
-    let causes: Vec<String> = causes.map(|(name, cause)| format!("{name}: {cause}")).collect();
-    let causes = causes.into_iter().chain(std::mem::take(problems)).collect::<Vec<_>>().join("; ");
-    Err(wrong(match causes.is_empty() {
-        true => "no cloud has a backup of this gateway".to_owned(),
-        false => format!("no cloud has a backup of this gateway that can be used: {causes}"),
-    }))
+    let chosen = Chosen::newest(keys, (&looked.survey, &looked.places), branch, problems).await;
+    chosen.ok_or_else(|| {
+        let causes = looked.survey.problems().into_iter().chain(looked.out.clone());
+        let causes: Vec<String> = causes.map(|(name, cause)| format!("{name}: {cause}")).collect();
+        let causes = causes.into_iter().chain(std::mem::take(problems)).collect::<Vec<_>>().join("; ");
+        wrong(match causes.is_empty() {
+            true => "no cloud has a backup of this gateway".to_owned(),
+            false => format!("no cloud has a backup of this gateway that can be used: {causes}"),
+        })
+    })
 }
 
 fn configuration(text: &str) -> Result<Config, StartError> {
@@ -259,7 +210,7 @@ async fn build(
     config: &Config,
     key: &KeyFile,
     (keys, looked): (&backup::BackupKeys, &Looked),
-    Chosen { head, mark, .. }: Chosen,
+    chosen: Chosen,
 ) -> Result<(LocalStore, Restored), StartError> {
     let folder = DataFolder::open(to)?;
     owner::check(&folder, &config.gateway.key_file, key, key.gateway())?;
@@ -280,16 +231,13 @@ async fn build(
     cache.check_replay().map_err(wrong)?;
     cache.connect(Arc::new(journal.clone()));
     set_loading(&store, true).await.map_err(wrong)?;
-    let unsaved = load(&store, journal.max_record(), keys, &head, mark, &looked.places).await?;
+    let loaded = chosen.load(keys, &looked.places, (&store, journal.max_record()), is_passing).await;
+    let unsaved = loaded.map_err(|cause| match cause {
+        BackupError::Gone => wrong(format!("{cause}; remove the folder and restore again")),
+        cause => wrong(cause),
+    })?;
     volume::after_load(&store, environment.clock.wall()).await.map_err(wrong)?;
-    let link = head.links.iter().find(|(backup, _)| *backup == mark.backup);
-    let parent = Parent {
-        branch: head.branch,
-        id: head.id,
-        backup: mark.backup,
-        link: link.map_or(head.link(), |(_, link)| *link),
-    };
-    let state = State::restored(parent, looked.survey.known());
+    let state = State::restored(chosen.as_parent(), looked.survey.known());
     set_backup_state(&store, state.encode().into()).await.map_err(wrong)?;
     set_loading(&store, false).await.map_err(wrong)?;
 
@@ -307,6 +255,7 @@ async fn build(
     if cache.oldest_needed().is_none() && journal.durable_lsn() == last {
         clean_stop::leave(&folder, last).map_err(wrong)?;
     }
+    let Chosen { head, mark, .. } = chosen;
     let mut listed: Vec<ListedBackup> = Vec::new();
     let standings = looked.survey.standings(&head);
     let out = looked.out.iter().map(|(name, cause)| (name.clone(), Standing::Unreachable(cause.clone())));
@@ -327,36 +276,6 @@ async fn build(
         findings,
     };
     Ok((store, restored))
-}
-
-/// Puts the rows of all objects up to `mark` into the store; what was unsaved then.
-async fn load(
-    store: &LocalStore,
-    max_record: u64,
-    keys: &backup::BackupKeys,
-    head: &Head,
-    mark: Mark,
-    places: &[Place],
-) -> Result<Vec<Unsaved>, StartError> {
-    let mut fetch = Fetch::of(keys, head, places);
-    let (mut unsaved, mut next) = (Vec::new(), Vec::new());
-    for _ in 0..mark.objects {
-        let content = fetch.next().await.map_err(wrong)?.ok_or_else(|| {
-            wrong("a part of the backup is gone that was there a moment ago; remove the folder and restore again")
-        })?;
-        let mut writes: Vec<(Bytes, Option<Bytes>)> = Vec::new();
-        for item in Items::of(content) {
-            match item.map_err(wrong)? {
-                Item::Row { key, .. } if is_passing(&key) => {}
-                Item::Row { key, value } => writes.push((key, value)),
-                Item::Unsaved(one) => next.push(one),
-                Item::Configuration(_) => {}
-                Item::End(_) => unsaved = std::mem::take(&mut next),
-            }
-        }
-        put_writes(store, writes, max_record).await.map_err(wrong)?;
-    }
-    Ok(unsaved)
 }
 
 async fn count(store: &LocalStore) -> Result<u64, StartError> {

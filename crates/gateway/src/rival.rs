@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use backup::{BackupError, Rival, Who};
+use backup::{BackupError, Maker, Rival, Who};
 use tokio::sync::Notify;
 
 use crate::StartError;
@@ -80,14 +80,14 @@ impl Node {
     /// Asks all clouds who else goes on, and claims the backups for this gateway.
     pub async fn hold(&self) -> Result<(), String> {
         let mut making = self.backups.making.lock().await;
-        if making.writer.is_some() {
+        if making.maker.is_some() {
             return Ok(());
         }
         let places = self.backup_places(&self.backup_clouds());
         let mut writer = self.new_writer(&places).await?;
         let held = writer.hold(&places, &StoredState(&self.store)).await;
         held.map_err(|error| self.told(error))?;
-        making.writer = Some(writer);
+        making.maker = Some(Maker::new(writer));
         Ok(())
     }
 

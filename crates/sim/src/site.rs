@@ -1,10 +1,12 @@
 //! One gateway: what outlives its machines ([`Site`]), a machine that is running ([`machine::Machine`]), and the server in front of it
-//! ([`front::Front`]).
+//! ([`front::Front`]). Its metadata go to the clouds ([`backups`]), and come back from there when it burns down ([`restore`]).
 
 pub mod audit;
+pub mod backups;
 pub mod death;
 pub mod front;
 pub mod machine;
+pub mod restore;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use nfs4_server::MemoryClientRecords;
 use parking_lot::Mutex;
 use seal::KeyFile;
 
+use self::backups::{BackupSetup, Record};
 use crate::world::World;
 use crate::world::cloud::Store;
 use crate::world::disk::SimDisk;
@@ -39,6 +42,8 @@ pub struct Setup {
     pub gc_delay: u64,
     /// Clients come over the network, each with so many connections; otherwise they are inside of the gateway.
     pub connections: Option<usize>,
+    /// The metadata are backed up in the clouds.
+    pub backups: Option<BackupSetup>,
 }
 
 /// What there is of a gateway while it is switched off.
@@ -53,6 +58,10 @@ pub struct Site {
     /// Which clients may come back.
     pub records: Arc<MemoryClientRecords>,
     pub connection: Options,
+    /// What was said of backups.
+    pub record: Arc<Record>,
+    /// The last machine whose disk is lost; what it has stored may belong to nobody.
+    pub burnt: Option<u64>,
 }
 
 impl Site {
@@ -75,11 +84,20 @@ impl Site {
             key_file,
             records: Arc::default(),
             connection: Options::default(),
+            record: Arc::default(),
+            burnt: None,
         }
     }
 
     /// The machine is off, and this is what its disk still has.
     pub fn left(&mut self, platter: MemoryDisk) {
         self.disk = SimDisk::new(platter, self.world.clone());
+    }
+
+    /// The site burns down, with this machine. Which clients may come back was known there alone.
+    pub fn burn(&mut self, machine: u64) {
+        self.left(MemoryDisk::new());
+        self.records = Arc::default();
+        self.burnt = Some(machine);
     }
 }

@@ -54,6 +54,11 @@ impl World {
         &self.0.trace
     }
 
+    /// So many events have happened.
+    pub fn now(&self) -> u64 {
+        self.trace().events()
+    }
+
     /// A machine is switched on; returns its number.
     pub fn start(&self) -> u64 {
         self.0.is_dead.store(false, Ordering::Relaxed);

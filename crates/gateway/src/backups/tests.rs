@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use bytes::Bytes;
 use file_system::{Authority, Caller, CommitMode, FileId, FileSystem, Mode, Name, OpenCreate, SetAttributes};
 
 use super::*;

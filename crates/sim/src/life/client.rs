@@ -32,6 +32,7 @@ impl Client {
             self.begun += 1;
             self.operations += 1;
             stage.tick();
+            self.account.told(stage.promise());
             self.act(step, stage).await;
             stage.machine.env.clock.sleep(pause(step)).await;
         }
@@ -69,7 +70,7 @@ impl Client {
     }
 
     async fn change(&mut self, change: &Change, mode: CommitMode, stage: &Stage<'_>) -> FsResult<()> {
-        self.account.begin(change.applied(self.account.now()));
+        self.account.begin(change.applied(self.account.now()), stage.world.now());
         let folder = stage.scene.own[self.number];
         for attempt in 0.. {
             let how = if attempt < CONFLICTS { Mode::Optimistic } else { Mode::Exclusive };
@@ -92,8 +93,8 @@ impl Client {
                 return Ok(()); // nobody was told
             }
             match committed {
-                Ok(()) if mode == CommitMode::Durable => self.account.all_durable(),
-                Ok(()) => {}
+                Ok(()) if mode == CommitMode::Durable => self.account.all_durable(stage.world.now()),
+                Ok(()) => self.account.seen(stage.world.now()),
                 Err(FsError::Conflict) if how == Mode::Optimistic => continue,
                 Err(error) => {
                     self.find_out(stage).await?;
@@ -111,13 +112,13 @@ impl Client {
         remote: &Remote<'_>,
         stage: &Stage<'_>,
     ) -> FsResult<()> {
-        self.account.begin(change.applied(self.account.now()));
+        self.account.begin(change.applied(self.account.now()), stage.world.now());
         let done = remote.change(change).await;
         if stage.world.is_dead() {
             return Ok(()); // nobody was told
         }
         match done {
-            Ok(()) => self.account.all_durable(),
+            Ok(()) => self.account.all_durable(stage.world.now()),
             Err(Undone::Not(error)) => {
                 self.account.undo();
                 return Err(error);
@@ -134,7 +135,7 @@ impl Client {
     /// Whether the last change was made.
     async fn find_out(&mut self, stage: &Stage<'_>) -> FsResult<()> {
         let found = stage.read_tree_patiently(self.number).await?;
-        if !stage.world.is_dead() && !self.account.decide(&found) {
+        if !stage.world.is_dead() && !self.account.decide(&found, stage.world.now()) {
             stage.world.violate(format!("client {}: a commit that failed did something else", self.number));
         }
         Ok(())
@@ -212,8 +213,17 @@ impl Client {
         match stage.read_tree_patiently(self.number).await {
             _ if stage.world.is_dead() => {}
             Ok(found) => {
-                if let Err(what) = self.account.resume(found) {
-                    stage.world.violate(format!("client {}: after a restart, {what}", self.number));
+                self.account.told(stage.restored_promise().unwrap_or(stage.promise()));
+                let (now, resumed) = (stage.world.now(), stage.restored(self.number).await);
+                let (after, resumed) = match resumed {
+                    None => ("restart", self.account.resume(found, now)),
+                    Some(Ok((instant, lost))) => {
+                        ("restore", self.account.resume_restored(found, instant, &lost, now))
+                    }
+                    Some(Err(error)) => ("restore", Err(error.to_string())),
+                };
+                if let Err(what) = resumed {
+                    stage.world.violate(format!("client {}: after a {after}, {what}", self.number));
                 }
             }
             Err(error) => stage.world.violate(format!("client {}: after a restart, {error}", self.number)),

@@ -1,16 +1,19 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use environment::failpoint;
 use environment::mutant::{Mutant, break_here};
-use file_system::{FileSystem, FsError, FsResult};
+use file_system::{Caller, FileSystem, FsError, FsResult, Mode};
 use futures::future::join_all;
 use journal::testing::MemoryDisk;
+use volume::Settled;
 
-use super::account::Tree;
+use super::account::{Moment, Promise, SLOTS, Slot, Tree};
 use super::client::Client;
+use super::operation::name_of;
 use super::plan::{CLIENTS, EVIL, Phase, Plan, Trouble};
 use super::remote::{NO_ANSWER, Remote};
 use super::scene::{Scene, read_tree};
@@ -20,6 +23,7 @@ use crate::site::audit;
 use crate::site::death::{Death, End, OPERATION_BEGINS, left};
 use crate::site::front::Front;
 use crate::site::machine::Machine;
+use crate::site::restore::{Restored, restore};
 use crate::world::cloud::{Lie, Weather};
 use crate::world::network::Reach;
 use crate::world::trace::Trace;
@@ -49,6 +53,9 @@ pub struct Report {
     pub deaths: BTreeMap<&'static str, u64>,
     pub incidents: u64,
     pub nonces: u64,
+    /// Sites that burnt down, and files that were lost in part.
+    pub restores: u64,
+    pub lost: u64,
     pub trace: Vec<String>,
 }
 
@@ -90,6 +97,8 @@ struct Life {
     clients: [Client; CLIENTS],
     tickets: Tickets,
     report: Report,
+    /// What the next machine begins with, if it is not what the last one has left.
+    restored: Option<Rc<Restored>>,
 }
 
 /// What clients see while a machine runs.
@@ -104,6 +113,7 @@ pub struct Stage<'a> {
     site: &'a Site,
     troubles: &'a [(u64, Trouble)],
     progress: &'a Progress,
+    restored: Option<Rc<Restored>>,
 }
 
 /// How far a phase is.
@@ -130,7 +140,7 @@ impl Life {
     fn new(plan: &Plan, world: World) -> Life {
         let site = Site::new(plan.seed, plan.setup.clone(), world);
         let clients = std::array::from_fn(|number| Client { number, ..Client::default() });
-        Life { site, clients, tickets: Tickets::default(), report: Report::default() }
+        Life { site, clients, tickets: Tickets::default(), report: Report::default(), restored: None }
     }
 
     /// One phase, on as many machines as it takes.
@@ -145,20 +155,47 @@ impl Life {
             let death = point.map(|point| Death::at(point, &self.site.world, &disk, seed));
             let ended = self.machine(phase, &progress, death.as_ref(), seed)?;
             drop(death);
-            let (platter, is_over) = match ended {
-                Ended::AsPlanned(platter) => (platter, true),
+            let (platter, how, is_over) = match ended {
+                Ended::AsPlanned(platter) => (platter, phase.end, true),
                 Ended::Died(platter) => {
-                    if let Some(point) = point.take() {
+                    let died = point.take();
+                    if let Some(point) = died {
                         *self.report.deaths.entry(point.name).or_default() += 1;
                     }
-                    (platter, false)
+                    (platter, died.map_or(phase.end, |point| point.how), false)
                 }
             };
-            self.site.left(platter);
+            // Whoever has no backup yet is spared.
+            if how == End::Burn && self.site.record.is_any() {
+                self.burn()?;
+            } else {
+                self.site.left(platter);
+            }
             if is_over {
                 return Ok(());
             }
         }
+    }
+
+    /// The site burns down, and another one begins with what the clouds have.
+    fn burn(&mut self) -> Result<(), String> {
+        let world = self.site.world.clone();
+        self.site.burn(self.report.machines);
+        self.report.restores += 1;
+        self.report.machines += 1;
+        let (site, number) = (&self.site, world.start());
+        let restored = in_a_runtime(&world, async {
+            site.clouds.iter().for_each(|cloud| cloud.recover());
+            tokio::select! {
+                biased;
+                () = world.ended() => Err(world.violation().unwrap_or_default()),
+                restored = restore(site, number) => restored,
+            }
+        })?;
+        self.report.lost += restored.lost.len() as u64;
+        self.restored = Some(Rc::new(restored));
+        self.site.left(self.site.disk.platter().kill());
+        Ok(())
     }
 
     /// One machine, from its start to its end.
@@ -169,7 +206,7 @@ impl Life {
         death: Option<&Death>,
         seed: u64,
     ) -> Result<Ended, String> {
-        let Life { site, clients, tickets, report } = self;
+        let Life { site, clients, tickets, report, restored } = self;
         let (world, disk) = (site.world.clone(), site.disk.platter().clone());
         let number = world.start();
         in_a_runtime(&world, async {
@@ -182,9 +219,10 @@ impl Life {
                 let machine = Machine::start(site, number).await;
                 let front = Front::open(site, &machine, number).await;
                 let stage = Stage::set(site, &machine, front.as_ref(), tickets, progress).await?;
-                let stage = Stage { troubles: &phase.troubles, ..stage };
+                let stage = Stage { troubles: &phase.troubles, restored: restored.clone(), ..stage };
                 audit::tell_owners(&site.clouds, &machine.volume).await.map_err(|error| error.to_string())?;
                 stage.resume(clients).await;
+                *restored = None;
                 let work =
                     clients.iter_mut().zip(&phase.steps).map(|(client, steps)| client.work(steps, &stage));
                 tokio::select! {
@@ -226,7 +264,7 @@ impl Life {
         self.site.world.time().jump(FAR);
         let progress = Progress::default();
         self.report.machines += 1;
-        let Life { site, clients, tickets, report } = &mut self;
+        let Life { site, clients, tickets, report, restored } = &mut self;
         let world = site.world.clone();
         let number = world.start();
         in_a_runtime(&world, async {
@@ -235,10 +273,12 @@ impl Life {
                 let machine = Machine::start(site, number).await;
                 let front = Front::open(site, &machine, number).await;
                 let stage = Stage::set(site, &machine, front.as_ref(), tickets, &progress).await?;
+                let stage = Stage { restored: restored.clone(), ..stage };
                 stage.resume(clients).await;
+                *restored = None;
                 audit::come_to_rest(site, &machine).await?;
                 audit::check_metadata(&machine.volume).await?;
-                audit::check_clouds(site, &machine.volume).await?;
+                audit::check_clouds(site, &machine).await?;
                 machine.cache.drop_clean().await;
                 for client in clients.iter() {
                     client.check(&stage).await;
@@ -307,7 +347,19 @@ impl<'a> Stage<'a> {
         let remotes =
             front.iter().flat_map(|front| (0..CLIENTS).map(|number| Remote::new(number, world, front)));
         let remotes = remotes.collect();
-        Ok(Stage { world, machine, fs, scene, tickets, front, remotes, site, troubles: &[], progress })
+        Ok(Stage {
+            world,
+            machine,
+            fs,
+            scene,
+            tickets,
+            front,
+            remotes,
+            site,
+            troubles: &[],
+            progress,
+            restored: None,
+        })
     }
 
     /// How this client gets at its files, if that is over the network.
@@ -321,10 +373,18 @@ impl<'a> Stage<'a> {
             client.resume(self).await;
         }
         let (tickets, shared, is_remote) = (self.tickets, self.scene.shared, self.front.is_some());
-        match self.patiently(async || tickets.resume(&*self.fs, shared, is_remote).await).await {
+        let (fs, restored) = (&*self.fs, self.restored.as_deref());
+        let resume = async || match restored {
+            None => tickets.resume(fs, shared, is_remote).await,
+            Some(Restored { instant, lost, .. }) => {
+                let is_lost = |file| lost.contains_key(&file);
+                tickets.resume_restored(fs, shared, is_remote, (*instant, is_lost)).await
+            }
+        };
+        match self.patiently(resume).await {
             _ if self.world.is_dead() => {}
             Ok(Ok(())) => {}
-            Ok(Err(what)) => self.world.violate(format!("after a restart, {what}")),
+            Ok(Err(what)) => self.world.violate(format!("after a restart or restore, {what}")),
             Err(error) => self.world.violate(format!("tickets after a restart: {error}")),
         }
         if let Err(what) = audit::check_metadata(&self.machine.volume).await
@@ -333,6 +393,40 @@ impl<'a> Stage<'a> {
             self.world.violate(what);
         }
         self.fs.end_of_claims();
+    }
+
+    /// What the gateway has said of backups.
+    pub fn promise(&self) -> Promise {
+        match self.site.setup.backups {
+            Some(_) => self.site.record.promise(),
+            // Nothing is ever restored.
+            None => Promise { backed_up: Some(Moment::MAX), flushed: None },
+        }
+    }
+
+    /// If this machine was restored: what had been said before the loss.
+    pub fn restored_promise(&self) -> Option<Promise> {
+        self.restored.as_ref().map(|restored| restored.promise)
+    }
+
+    /// If this machine was restored: the instant, and which files of a client are not whole since then.
+    pub async fn restored(&self, client: usize) -> Option<FsResult<(Moment, BTreeMap<Slot, Settled>)>> {
+        let Restored { instant, lost, .. } = self.restored.as_deref()?;
+        let find = async || {
+            let mut tx = self.fs.begin(&Caller::root(), Mode::Optimistic).await?;
+            let mut found = BTreeMap::new();
+            for slot in 0..SLOTS as Slot {
+                match tx.lookup(self.scene.own[client].0, &name_of(slot)).await {
+                    Ok(attributes) => {
+                        found.extend(lost.get(&attributes.file).map(|lost| (slot, lost.clone())))
+                    }
+                    Err(FsError::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok((*instant, found))
+        };
+        Some(self.patiently(find).await)
     }
 
     /// One more operation begins.
@@ -347,6 +441,7 @@ impl<'a> Stage<'a> {
             self.come(*trouble);
         }
         if begun.is_multiple_of(64) {
+            self.tickets.told(self.promise());
             self.machine.check_bounds();
             if let Some(Err(what)) = self.front.map(Front::check_bounds) {
                 self.world.violate(what);
@@ -380,7 +475,8 @@ impl<'a> Stage<'a> {
             Trouble::Cut => self.front.iter().for_each(|front| front.network.cut()),
             Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
             Trouble::DropMemory => self.machine.cache.drop_memory(),
-            Trouble::Flush => drop(tokio::spawn(async move { upkeep.flush(Duration::from_secs(20)).await })),
+            Trouble::Flush => self.machine.flush(),
+            Trouble::BackUp => self.machine.back_up(),
             Trouble::Scrub => drop(tokio::spawn(async move { upkeep.scrubber.once(100, 0).await })),
             Trouble::Move(scheme) => self.machine.move_files(scheme),
             Trouble::Rotate => self.machine.rotate_keys(),

@@ -4,6 +4,7 @@ use environment::failpoint::POINTS;
 
 use super::operation::Step;
 use crate::site::Setup;
+use crate::site::backups::BackupSetup;
 use crate::site::death::{End, OPERATION_BEGINS, Point, REQUEST_LEAVES};
 use crate::world::cloud::{Lie, Weather};
 use crate::world::dice::Dice;
@@ -57,6 +58,8 @@ pub enum Trouble {
     DropMemory,
     /// Everything dirty is written back.
     Flush,
+    /// The metadata go to the clouds at once.
+    BackUp,
     /// All fragments are looked at.
     Scrub,
     /// All files, those that are there and those to come, get another scheme.
@@ -101,6 +104,7 @@ impl Plan {
             skew: dice.pick(&[0, 0, -500, 500, 50_000]),
             gc_delay: dice.pick(&[5, 30, 30, 300]),
             connections: dice.pick(&[None, Some(1), Some(3)]),
+            backups: None,
         };
         let is_remote = setup.connections.is_some();
         let count = operations.div_ceil(PHASE).max(1);
@@ -108,7 +112,42 @@ impl Plan {
             let length = operations / count + u64::from(number < operations % count);
             Phase::new(&mut dice, length, (evil, clouds, &others), is_remote)
         });
-        Plan { seed, phases: phases.collect(), setup }
+        let mut plan = Plan { seed, phases: phases.collect(), setup };
+        // Others live as they would if there were no backups.
+        let mut dice = Dice::new(seed, "backups");
+        if dice.percent(35) {
+            plan.back_up(&mut dice, evil);
+        }
+        plan
+    }
+
+    /// The metadata are backed up, and sites burn down.
+    fn back_up(&mut self, dice: &mut Dice, evil: Evil) {
+        self.setup.backups = Some(BackupSetup {
+            interval: dice.pick(&[5, 10, 20]),
+            // One of two may be that of the cloud that is not to be trusted.
+            copies: if evil == Evil::Nothing { dice.pick(&[1, 2]) } else { 2 },
+            changes: dice.pick(&[4 << 10, 1 << 20, 64 << 20]),
+        });
+        let points: Vec<&str> =
+            POINTS.iter().map(|(point, _)| *point).filter(|point| point.starts_with("backup.")).collect();
+        for phase in &mut self.phases {
+            if dice.percent(30) {
+                let how = dice.pick(&[End::Kill, End::PowerCut, End::Burn]);
+                phase.point = Some(Point { name: dice.pick(&points), passes: 1 + dice.below(6), how });
+            }
+            match (&mut phase.point, dice.below(10)) {
+                (_, 0..3) => phase.end = End::Burn,
+                (Some(point), 3) => point.how = End::Burn,
+                _ => {}
+            }
+            let length = phase.steps.iter().map(Vec::len).sum::<usize>() as u64;
+            for _ in 0..dice.below(3) {
+                let trouble = dice.pick(&[Trouble::Flush, Trouble::Flush, Trouble::BackUp]);
+                phase.troubles.push((dice.below(length), trouble));
+            }
+            phase.troubles.sort_by_key(|(at, _)| *at);
+        }
     }
 
     pub fn operations(&self) -> usize {

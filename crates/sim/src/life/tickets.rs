@@ -5,6 +5,7 @@ use file_system::{
 };
 use parking_lot::Mutex;
 
+use super::account::{Moment, Promise};
 use super::remote::{Remote, Undone};
 use super::scene::{Folder, a_name};
 use crate::world::World;
@@ -24,6 +25,8 @@ struct Inner {
     durable: u64,
     /// Draws over the network of which nobody knows whether they were done.
     doubtful: u64,
+    /// When it was seen that a ticket was drawn.
+    seen: Vec<(Moment, u64)>,
 }
 
 /// The name that one of two files has when this is the next ticket.
@@ -101,6 +104,7 @@ impl Tickets {
         if again != ticket {
             world.violate(format!("half of a transaction was seen: tickets {ticket} and {again}"));
         }
+        inner.seen.push((world.now(), ticket));
         if mode == CommitMode::Durable {
             inner.durable = inner.durable.max(ticket + 1);
         }
@@ -160,6 +164,7 @@ impl Tickets {
             )));
         }
         inner.taken.retain(|ticket| *ticket < next);
+        inner.seen.retain(|(_, ticket)| *ticket < next);
         let unknown = next - inner.taken.len() as u64;
         if is_remote && unknown > inner.doubtful {
             let doubtful = inner.doubtful;
@@ -168,6 +173,49 @@ impl Tickets {
             )));
         }
         Ok(Ok(()))
+    }
+
+    /// What the gateway has said meanwhile.
+    pub fn told(&self, promise: Promise) {
+        let Some(backed_up) = promise.backed_up else { return };
+        let seen = &mut self.0.lock().seen;
+        let over = seen.iter().rposition(|(when, _)| *when <= backed_up).unwrap_or(0);
+        seen.drain(..over);
+    }
+
+    /// After a restore of what there was at `instant`: those that were drawn later may come again. Files of which something `is_lost` are made anew.
+    pub async fn resume_restored(
+        &self,
+        fs: &dyn FileSystem,
+        shared: Folder,
+        is_remote: bool,
+        (instant, is_lost): (Moment, impl Fn(FileId) -> bool),
+    ) -> FsResult<Result<(), String>> {
+        {
+            let mut inner = self.0.lock();
+            let before = inner.seen.iter().rev().find(|(when, _)| *when <= instant);
+            inner.durable = before.map_or(0, |(_, ticket)| ticket + 1);
+        }
+        if !is_remote {
+            let mut tx = fs.begin(&Caller::root(), Mode::Exclusive).await?;
+            let files = files(&mut *tx, shared).await?;
+            if files.into_iter().any(is_lost) {
+                let next = self.0.lock().durable;
+                for file in files {
+                    let bytes = next.to_be_bytes().to_vec();
+                    tx.write(file, 0, bytes.into(), Authority::Checked).await?;
+                }
+            }
+            tx.commit(CommitMode::Durable).await?;
+        }
+        let resumed = self.resume(fs, shared, is_remote).await?;
+        if resumed.is_ok() {
+            let mut inner = self.0.lock();
+            let next = inner.taken.last().map_or(0, |last| last + 1).max(inner.durable);
+            inner.durable = next;
+            inner.seen.extend(next.checked_sub(1).map(|last| (instant, last)));
+        }
+        Ok(resumed)
     }
 }
 

@@ -34,10 +34,19 @@ pub async fn come_to_rest(site: &Site, machine: &Machine) -> Result<(), String> 
         machine.upkeep.repairer.retry_now();
         let _left = machine.upkeep.repairer.once().await.map_err(|error| fail("repair")(&error))?;
         machine.env.clock.sleep(pause).await;
+        let is_backed_up = match &machine.backups {
+            Some(backups) => {
+                if site.setup.loses {
+                    backups.verify().await;
+                }
+                backups.make().await.map_err(|error| fail("backup")(&error))?
+            }
+            None => true,
+        };
         let _ = machine.upkeep.garbage.once().await.map_err(|error| fail("garbage")(&error))?;
         let cleaned = machine.upkeep.cleaner.once().await.map_err(|error| fail("cleaning")(&error))?;
         let is_dirty = flushed.left_dirty_bytes > 0 || machine.cache.dirty_bytes(Scope::All) > 0;
-        if !is_dirty && cleaned.made == 0 && is_at_rest(volume).await? {
+        if !is_dirty && is_backed_up && cleaned.made == 0 && is_at_rest(volume).await? {
             return Ok(());
         }
     }
@@ -80,7 +89,8 @@ pub async fn tell_owners(clouds: &[Arc<Store>], volume: &Volume) -> Result<(), V
 }
 
 /// The clouds hold exactly what the metadata refer to, but for what waits to be repaired or removed.
-pub async fn check_clouds(site: &Site, volume: &Volume) -> Result<(), String> {
+pub async fn check_clouds(site: &Site, machine: &Machine) -> Result<(), String> {
+    let volume = &machine.volume;
     let error = |error: VolumeError| error.to_string();
     let mut current = Places::new();
     let mut after = None;
@@ -108,8 +118,26 @@ pub async fn check_clouds(site: &Site, volume: &Volume) -> Result<(), String> {
     if !lost.is_empty() {
         return Err(format!("missing in the clouds, and nobody repairs it: {lost:?}"));
     }
-    let unknown: Vec<_> =
-        there.iter().filter(|at| !current.contains(at) && !passing.contains(at)).take(5).collect();
+    let mut of_backups = site.record.ended();
+    if let Some(backups) = &machine.backups {
+        let lacking = backups.verify().await;
+        if lacking > 0 {
+            return Err(format!("{lacking} clouds lack a part of the backup"));
+        }
+        of_backups.extend(backups.object_names().await);
+    }
+    // What was stored after the backup that a site was restored from belongs to nobody.
+    let is_of_burnt = |(cloud, name): &(CloudId, String)| {
+        let sender = site.clouds[usize::from(cloud.0)].sender(name);
+        site.burnt.is_some_and(|burnt| sender.is_some_and(|sender| sender <= burnt))
+    };
+    let unknown = there.iter().filter(|at| !current.contains(at) && !passing.contains(at));
+    let unknown = unknown.filter(|at| !of_backups.contains(&at.1) && !is_of_burnt(at));
+    // A part of a backup is deleted whether or not a put of it may still be on its way, which brings it back.
+    let is_back = |(cloud, name): &(CloudId, String)| {
+        site.record.is_of_backup(name) && site.clouds[usize::from(cloud.0)].came_late(name)
+    };
+    let unknown: Vec<_> = unknown.filter(|at| !is_back(at)).take(5).collect();
     if !unknown.is_empty() {
         return Err(format!("in the clouds, and nobody knows of it: {unknown:?}"));
     }

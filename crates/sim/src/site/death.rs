@@ -20,6 +20,8 @@ pub enum End {
     Kill,
     /// Its power is cut: of what was not synced any part is there.
     PowerCut,
+    /// The site burns down: nothing is there, but in the clouds.
+    Burn,
 }
 
 /// Where a machine dies, if it gets there.
@@ -35,7 +37,8 @@ pub struct Point {
 pub fn left(disk: &MemoryDisk, how: End, seed: u64) -> MemoryDisk {
     match how {
         End::Stop | End::Kill => disk.kill(),
-        End::PowerCut => disk.crash(seed),
+        // A site that nobody could restore burns down another time.
+        End::PowerCut | End::Burn => disk.crash(seed),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, Protection};
-use cache::{Cache, CacheConfig};
+use cache::{Cache, CacheConfig, Scope};
 use cloud::Connection;
 use environment::Environment;
 use file_system::FileSystem;
@@ -12,10 +12,12 @@ use ids::BlockShift;
 use journal::{Journal, JournalConfig, WriterKind};
 use meta::{LocalConfig, LocalStore};
 use seal::NodeKey;
+use tokio::task::JoinHandle;
 use upkeep::{CleaningCosts, Upkeep, UpkeepConfig};
 use volume::{NewVolume, Policy, Volume, Volumes, VolumesOptions};
 
 use super::Site;
+use super::backups::Backups;
 use crate::world::World;
 use crate::world::entropy::SeededEntropy;
 
@@ -45,11 +47,25 @@ pub struct Machine {
     pub volume: Volume,
     pub upkeep: Arc<Upkeep<Volume>>,
     pub cache: Cache,
+    pub backups: Option<Arc<Backups>>,
+    keeping: Option<JoinHandle<()>>,
     world: World,
     journal: Journal,
     journal_config: JournalConfig,
     store: LocalStore,
     volumes: Arc<Volumes>,
+}
+
+/// What a machine has below its volumes.
+pub struct Parts {
+    pub env: Environment,
+    pub connections: Vec<Connection>,
+    pub store: LocalStore,
+    pub journal_config: JournalConfig,
+    incidents: Arc<Incidents>,
+    blocks: Arc<BlockStore>,
+    cache: Cache,
+    journal: Journal,
 }
 
 fn policy(scheme: &str, clouds: u16) -> Policy {
@@ -90,22 +106,23 @@ fn upkeep_config(site: &Site) -> UpkeepConfig {
     }
 }
 
-impl Machine {
-    /// Switches a machine on, in a runtime of its own. Panics if what the last one has left cannot be opened.
-    pub async fn start(site: &Site, number: u64) -> Machine {
+impl Parts {
+    /// In a runtime of its own. Panics if what the last machine has left cannot be opened.
+    pub fn open(site: &Site, number: u64) -> Parts {
         let env = Environment {
             clock: site.world.time().machine(),
             entropy: Arc::new(SeededEntropy::new(site.seed, number)),
             disk: Arc::new(site.disk.clone()),
         };
-        let connections = site.clouds.iter().zip(0..).map(|(cloud, id)| {
-            let cloud = cloud.for_machine(number);
-            (CloudId(id), Connection::assemble(&env, &id.to_string(), cloud, &site.connection))
+        let connections = site.clouds.iter().enumerate().map(|(id, cloud)| {
+            Connection::assemble(&env, &id.to_string(), cloud.for_machine(number), &site.connection)
         });
+        let connections: Vec<_> = connections.collect();
         let incidents = Arc::new(Incidents::default());
-        let gc_delay = Duration::from_secs(site.setup.gc_delay);
-        let limits = Limits { bytes_in_flight: 8 << 20, late_puts: gc_delay, ..Limits::default() };
-        let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), limits));
+        let late_puts = Duration::from_secs(site.setup.gc_delay);
+        let limits = Limits { bytes_in_flight: 8 << 20, late_puts, ..Limits::default() };
+        let numbered = (0..).map(CloudId).zip(connections.iter().cloned());
+        let blocks = Arc::new(BlockStore::new(&env, numbered, incidents.clone(), limits));
         let node_key = NodeKey::from_bytes([1; 32]);
         let journal_config = journal_config();
         let mut config = CacheConfig::new("/cache".into());
@@ -121,6 +138,7 @@ impl Machine {
             cache: 4 << 20,
             overlay: OVERLAY,
             checkpoint_interval: Duration::from_secs(3),
+            changes: site.setup.backups.map_or(0, |backups| backups.changes),
             inline: true,
             ..LocalConfig::default()
         };
@@ -130,16 +148,43 @@ impl Machine {
                 .expect("the metadata opens");
         cache.check_replay().expect("the journal is understood");
         cache.connect(Arc::new(journal.clone()));
+        Parts { env, connections, store, journal_config, incidents, blocks, cache, journal }
+    }
+
+    pub async fn volumes(&self, site: &Site) -> Volumes {
         let options = VolumesOptions {
-            environment: env.clone(),
+            environment: self.env.clone(),
             keys: Arc::new(site.key_file.gateway_keys()),
-            store: Arc::new(store.clone()),
-            cache: cache.clone(),
-            blocks: blocks.clone(),
-            gc_delay,
+            store: Arc::new(self.store.clone()),
+            cache: self.cache.clone(),
+            blocks: self.blocks.clone(),
+            gc_delay: Duration::from_secs(site.setup.gc_delay),
             capacity: 1 << 50,
         };
-        let volumes = Arc::new(Volumes::open(options).await.expect("the volumes open"));
+        Volumes::open(options).await.expect("the volumes open")
+    }
+
+    /// Closes them in order.
+    pub async fn close(self) {
+        self.cache.close().await;
+        self.store.close().await.expect("the metadata closes");
+        self.journal.close().await.expect("the journal closes");
+    }
+}
+
+impl Machine {
+    /// Switches a machine on, in a runtime of its own. Panics if what the last one has left cannot be opened.
+    pub async fn start(site: &Site, number: u64) -> Machine {
+        let parts = Parts::open(site, number);
+        let volumes = Arc::new(parts.volumes(site).await);
+        let Parts { env, connections, store, journal_config, incidents, blocks, cache, journal } = parts;
+        site.record.start();
+        let backups = site.setup.backups.map(|setup| {
+            // What the newest safe backup refers to stays: a row of the garbage that is in it is no part of what it restores.
+            let changed = store.clone();
+            volumes.hold_garbage(move |row| !changed.has_changed(row));
+            Arc::new(Backups::new(site, setup, &env, (&store, &cache, &connections)))
+        });
         let volume = match volumes.get("home") {
             Some(volume) => volume,
             None => {
@@ -151,8 +196,22 @@ impl Machine {
         let upkeep = Upkeep::new(Arc::new(volume.clone()), cache.clone(), blocks, env.clone(), config, None);
         upkeep.start();
         drop(tokio::spawn(rekey(volume.clone(), env.clone())));
+        let keeping = backups.clone().map(|backups| tokio::spawn(backups.keep()));
         let world = site.world.clone();
-        Machine { env, incidents, volume, upkeep, cache, world, journal, journal_config, store, volumes }
+        Machine {
+            env,
+            incidents,
+            volume,
+            upkeep,
+            cache,
+            backups,
+            keeping,
+            world,
+            journal,
+            journal_config,
+            store,
+            volumes,
+        }
     }
 
     /// All files are to be stored by another scheme from now on.
@@ -176,9 +235,46 @@ impl Machine {
         Arc::new(self.volume.clone())
     }
 
+    /// Everything dirty is written back; then what the gateway has said of it counts.
+    pub fn flush(&self) {
+        let (upkeep, cache, backups) = (self.upkeep.clone(), self.cache.clone(), self.backups.clone());
+        let flush = async move {
+            let dirty = cache.flush(Scope::All);
+            let _left = upkeep.flush(Duration::from_secs(20)).await;
+            tokio::select! {
+                biased;
+                () = dirty.done() => true,
+                () = std::future::ready(()) => false,
+            }
+        };
+        drop(tokio::spawn(async move {
+            match backups {
+                Some(backups) => backups.after_flush(flush).await,
+                None => drop(flush.await),
+            }
+        }));
+    }
+
+    /// One more backup.
+    pub fn back_up(&self) {
+        if let Some(backups) = self.backups.clone() {
+            drop(tokio::spawn(async move { backups.make().await }));
+        }
+    }
+
     /// Switches it off in order.
     pub async fn stop(self) {
         let _left = self.upkeep.stop(Duration::from_secs(30)).await;
+        if let Some(keeping) = &self.keeping {
+            // Safe anywhere: whatever no head names is retired by the next start.
+            keeping.abort();
+        }
+        if let Some(backups) = &self.backups {
+            tokio::select! {
+                _ = backups.make() => {}
+                () = self.env.clock.sleep(Duration::from_secs(30)) => {}
+            }
+        }
         self.volumes.close().await.expect("the volumes close");
         self.cache.close().await;
         self.store.close().await.expect("the metadata closes");

@@ -1,6 +1,6 @@
 //! Clouds that nobody has to trust.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,11 @@ struct State {
     forked: Option<BTreeMap<ObjectName, Bytes>>,
     weather: Weather,
     /// Puts that nobody waits for any more, by when they arrive.
-    late: BTreeMap<(Duration, ObjectName), (Bytes, PutMode)>,
+    late: BTreeMap<(Duration, ObjectName), (Bytes, PutMode, u64)>,
+    /// The machine that sent each object.
+    senders: BTreeMap<ObjectName, u64>,
+    /// Objects that came late at some time.
+    came_late: BTreeSet<String>,
     dice: Dice,
 }
 
@@ -110,6 +114,8 @@ impl Store {
             forked: None,
             weather: Weather::Fair,
             late: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            came_late: BTreeSet::new(),
             dice: Dice::new(seed, &format!("cloud {number}")),
         };
         Arc::new(Store {
@@ -179,6 +185,18 @@ impl Store {
         self.state.lock().objects.keys().map(ObjectName::to_string).collect()
     }
 
+    /// The machine that has sent an object of this name last.
+    pub fn sender(&self, name: &str) -> Option<u64> {
+        let state = self.state.lock();
+        let mut senders = state.senders.iter();
+        senders.find_map(|(other, machine)| (other.as_str() == name).then_some(*machine))
+    }
+
+    /// Whether a put of this object that was given up has arrived.
+    pub fn came_late(&self, name: &str) -> bool {
+        self.state.lock().came_late.contains(name)
+    }
+
     /// All that was given up and is still on its way arrives.
     pub fn hurry(&self) {
         self.arrive_until(Duration::MAX);
@@ -187,14 +205,21 @@ impl Store {
     fn arrive_until(&self, now: Duration) {
         let mut state = self.state.lock();
         while let Some(first) = state.late.first_entry().filter(|first| first.key().0 <= now) {
-            let ((_, name), (bytes, mode)) = first.remove_entry();
+            let ((_, name), (bytes, mode, machine)) = first.remove_entry();
             self.world.trace().note(format_args!("cloud {}: {name} comes late", self.number), &bytes);
-            let _nobody_hears_of_it = self.take(&mut state, &name, bytes, mode);
+            state.came_late.insert(name.to_string());
+            let _nobody_hears_of_it = self.take(&mut state, (&name, machine), bytes, mode);
         }
     }
 
     /// What a put does; whether it was allowed to.
-    fn take(&self, state: &mut State, name: &ObjectName, bytes: Bytes, mode: PutMode) -> bool {
+    fn take(
+        &self,
+        state: &mut State,
+        (name, machine): (&ObjectName, u64),
+        bytes: Bytes,
+        mode: PutMode,
+    ) -> bool {
         self.inspector.lock().inspect(&self.world, &bytes);
         self.world.trace().note(format_args!("cloud {}: has {name}", self.number), &bytes);
         if mode == PutMode::Create && state.objects.contains_key(name) {
@@ -202,6 +227,7 @@ impl Store {
         }
         if state.weather != Weather::Losing || state.dice.percent(50) {
             let old = state.objects.insert(name.clone(), bytes);
+            state.senders.insert(name.clone(), machine);
             state.remember(old);
         }
         true
@@ -267,19 +293,19 @@ impl State {
 /// A put that has been sent and not been answered.
 struct Travelling<'a> {
     store: &'a Store,
-    content: Option<(&'a ObjectName, Bytes, PutMode)>,
+    content: Option<(&'a ObjectName, Bytes, PutMode, u64)>,
 }
 
 impl Drop for Travelling<'_> {
     /// Nobody waits for it any more; it may arrive all the same.
     fn drop(&mut self) {
-        let Some((name, bytes, mode)) = self.content.take() else { return };
+        let Some((name, bytes, mode, machine)) = self.content.take() else { return };
         // Many are given up at once when a machine dies, in no order: what becomes of each depends on its name.
         let mut dice = Dice::new(self.store.seed, name.as_str());
         if dice.percent(50) {
             let late = Duration::from_micros(dice.below(self.store.longest_late.as_micros() as u64));
             let at = self.store.world.time().now() + late;
-            self.store.state.lock().late.insert((at, name.clone()), (bytes, mode));
+            self.store.state.lock().late.insert((at, name.clone()), (bytes, mode, machine));
         }
     }
 }
@@ -349,12 +375,12 @@ impl Cloud for SimCloud {
     async fn put(&self, name: &ObjectName, parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
         let (store, bytes) = (&*self.store, Bytes::from(parts.concat()));
         // What a dead machine seems to send has never left it.
-        let content = store.world.hears(self.machine).then(|| (name, bytes.clone(), mode));
+        let content = store.world.hears(self.machine).then(|| (name, bytes.clone(), mode, self.machine));
         let mut travelling = Travelling { store, content };
         let arrived = self.arrive(Operation::Put, name.as_str()).await;
         travelling.content = None;
         arrived?;
-        if !store.take(&mut store.state.lock(), name, bytes, mode) {
+        if !store.take(&mut store.state.lock(), (name, self.machine), bytes, mode) {
             return Err(self.error(ErrorKind::AlreadyExists, Operation::Put, name.as_str()));
         }
         self.depart(Operation::Put, name.as_str()).await

@@ -181,3 +181,13 @@ async fn a_file_removed_during_its_write_back_leaves_nothing_in_the_clouds() {
     assert!(node.volume.unsettled(None, 9).await.unwrap().is_empty());
     node.check().await;
 }
+
+#[tokio::test]
+async fn a_file_that_was_being_removed_at_the_instant_of_a_backup_does_not_stop_a_restore() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"not stored").await;
+    remove(&node, "a").await;
+    assert_eq!(node.volume.settle(file, std::slice::from_ref(&(0..10))).await, Ok(None));
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
+    node.check().await;
+}
