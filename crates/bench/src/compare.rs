@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::arrivals::Pace;
 use crate::peer::{self, DittoFs, Ganesha, Kurma, Names, Peer};
+use crate::processors::Processors;
 use crate::setting::Setting;
 use crate::workload::{self, Workload};
 use instructions::Instructions;
@@ -24,6 +25,8 @@ const CHECKED_FILES: u64 = 200;
 /// Written to each server before anything is measured, in MiB: more than the journal of the gateway, whose files are made when they are first
 /// needed.
 const WARM_UP: u64 = 1280;
+/// Clients that do nothing.
+const IDLE: usize = 400;
 
 /// What to compare.
 #[derive(clap::Args)]
@@ -47,6 +50,9 @@ pub struct Compare {
     /// repetition
     #[arg(long)]
     record: bool,
+    /// Let servers and load share all processors; without it servers have one, and the load the others
+    #[arg(long)]
+    shared_processors: bool,
     /// Of the arrivals of the open loop
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -89,9 +95,17 @@ pub async fn run(arguments: Compare) -> Result<()> {
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
     let left_out = leave_out(&mut peers);
+    let processors = match arguments.shared_processors {
+        true => None,
+        false => Some(Processors::part()?),
+    };
+    let start = |peer: &mut dyn Peer, data: &Path| match processors {
+        Some(processors) => processors.serving(|| peer.start(data)),
+        None => peer.start(data),
+    };
     let data = |at: usize| folder.path().join(at.to_string());
     for (at, peer) in peers.iter_mut().enumerate() {
-        peer.start(&data(at)).with_context(|| format!("starting {}", peer.name()))?;
+        start(peer.as_mut(), &data(at)).with_context(|| format!("starting {}", peer.name()))?;
     }
     let mut results = Results::begin(Parameters {
         repetitions: setting.repeat,
@@ -99,19 +113,30 @@ pub async fn run(arguments: Compare) -> Result<()> {
         rate: arguments.rate,
         seed: arguments.rate.map(|_| arguments.seed),
         over: Over::Nfs,
+        apart: processors.is_some(),
     });
     results.left_out = left_out;
-    for (at, peer) in peers.iter_mut().enumerate() {
-        let failure = survives_kill(peer.as_mut(), &data(at)).await.err();
-        let warm = warm_up(peer.as_mut(), setting.shrink as u64).await;
-        warm.with_context(|| format!("writing to {}, before anything is measured", peer.name()))?;
+    let mut warm = Vec::new();
+    for (at, mut peer) in peers.into_iter().enumerate() {
+        let restart = |peer: &mut dyn Peer| start(peer, &data(at));
+        let failure = survives_kill(peer.as_mut(), restart).await.err();
+        if let Err(error) = warm_up(peer.as_mut(), setting.shrink as u64).await {
+            let reason = format!("writing to it, before anything is measured: {error:#}");
+            eprintln!("{} is left out: {reason}", peer.name());
+            results.left_out.push(LeftOut { name: peer.name().to_owned(), reason });
+            continue;
+        }
         results.servers.push(Server {
             name: peer.name().to_owned(),
             promise: peer.durability().to_owned(),
             checked_files: CHECKED_FILES,
             lost: failure.map(|error| format!("{error:#}")),
+            idle_client_bytes: idle_client_bytes(peer.as_ref()).await.ok(),
         });
+        warm.push(peer);
     }
+    let mut peers = warm;
+    ensure!(!peers.is_empty(), "there is no server to measure");
     let instructions = Instructions::available();
     for workload in workload::all(setting.shrink as u64) {
         let name = workload.name();
@@ -240,13 +265,22 @@ async fn warm_up(peer: &mut dyn Peer, shrink: u64) -> Result<()> {
     peer.settle()
 }
 
+/// What one more client takes of the server's memory that has a session and a connection, and does nothing.
+async fn idle_client_bytes(peer: &dyn Peer) -> Result<f64> {
+    // The first ones also fill what all share.
+    let _first = workload::connect(peer.address(), peer.export(), "idle", 50).await?;
+    let before = peer::memory_bytes(peer.pid())?;
+    let _idle = workload::connect(peer.address(), peer.export(), "idle-too", IDLE).await?;
+    Ok((peer::memory_bytes(peer.pid())? as f64 - before as f64) / IDLE as f64)
+}
+
 /// Writes files with stable writes, kills the server, starts it again and reads them.
-async fn survives_kill(peer: &mut dyn Peer, data: &Path) -> Result<()> {
+async fn survives_kill(peer: &mut dyn Peer, start: impl Fn(&mut dyn Peer) -> Result<()>) -> Result<()> {
     let clients = workload::connect(peer.address(), peer.export(), "kill", 1).await?;
     clients[0].write_for_check(CHECKED_FILES).await?;
     drop(clients);
     peer.kill();
-    peer.start(data)?;
+    start(peer)?;
     let clients = workload::connect(peer.address(), peer.export(), "kill", 1).await?;
     clients[0].check(CHECKED_FILES).await
 }

@@ -15,6 +15,7 @@ mod machine;
 mod mounts;
 mod peer;
 mod personality;
+mod processors;
 mod sample;
 mod setting;
 mod transactions;
@@ -23,6 +24,10 @@ mod vectors;
 mod workload;
 
 use clap::Parser;
+
+// Memory for blocks costs what it costs in the gateway.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Benchmarks of Kurma against its peers.
 #[derive(Parser)]

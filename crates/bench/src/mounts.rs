@@ -48,12 +48,19 @@ pub fn run(arguments: &Mounts) -> Result<()> {
         rate: None,
         seed: None,
         over: Over::Mounts,
+        apart: false,
     });
     for peer in &mut peers {
         peer.start().with_context(|| format!("starting {}", peer.name()))?;
         let lost = survives_kill(peer).err().map(|error| format!("{error:#}"));
         let (name, promise) = (peer.name().to_owned(), peer.promise().to_owned());
-        results.servers.push(Server { name, promise, checked_files: CHECKED_FILES, lost });
+        results.servers.push(Server {
+            name,
+            promise,
+            checked_files: CHECKED_FILES,
+            lost,
+            idle_client_bytes: None,
+        });
     }
     for workload in workload::all(setting.shrink as u64).into_iter().filter(|it| Folder::can(*it)) {
         if arguments.only.as_ref().is_some_and(|only| !workload.name().contains(only.as_str())) {

@@ -150,6 +150,13 @@ pub fn write_out() {
     let _ = std::process::Command::new("sync").status();
 }
 
+/// Memory of a process that is not shared with the page cache, in bytes.
+pub fn memory_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? << 10)
+}
+
 /// Processor time of a process so far, user and system, in microseconds.
 pub fn cpu_micros(pid: u32) -> Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;

@@ -33,6 +33,8 @@ pub enum Workload {
     List,
     SmallWrite(u32),
     SmallRead(u32),
+    /// Files of that size by the vectorized client, [`VECTOR`] with each call.
+    VectorWrite(u32),
     /// Open, lock, read, unlock, ten times each file.
     LockedRead {
         delegated: bool,
@@ -51,6 +53,8 @@ pub const MIB: u64 = 1 << 20;
 const STREAM_DEPTH: usize = 8;
 /// Operations of a client on the way at most in an open loop; less than a session has slots.
 const OPEN_LOOP_DEPTH: usize = 32;
+/// Files of one call of the vectorized client.
+pub const VECTOR: u64 = 250;
 /// How often each client goes over what it reads or looks at warm, for a time that can be measured.
 pub const PASSES: u64 = 4;
 
@@ -63,6 +67,7 @@ pub fn all(shrink: u64) -> Vec<Workload> {
     for size in [4 << 10, 16 << 10, 64 << 10] {
         all.extend([SmallWrite(size), SmallRead(size)]);
     }
+    all.push(VectorWrite(4 << 10));
     all.extend([false, true].map(|delegated| LockedRead { delegated }));
     all.extend([false, true].map(|delegated| Recall { delegated }));
     all.extend([10, 30, 50].map(Mix));
@@ -84,6 +89,7 @@ impl Workload {
             Workload::List => "list directories".into(),
             Workload::SmallWrite(size) => format!("write files of {} KiB, stable", size >> 10),
             Workload::SmallRead(size) => format!("read files of {} KiB, warm", size >> 10),
+            Workload::VectorWrite(size) => format!("write files of {} KiB by vectors, stable", size >> 10),
             Workload::LockedRead { delegated: false } => "locked reads".into(),
             Workload::LockedRead { delegated: true } => "locked reads, delegated".into(),
             Workload::Recall { delegated: false } => "open for writing what others read".into(),
@@ -143,6 +149,14 @@ impl Workload {
                 format!("New files of {} KiB: OPEN, one stable WRITE, CLOSE.", size >> 10),
                 "kurma.md §2.5.2",
             ),
+            Workload::VectorWrite(size) => (
+                format!(
+                    "New files of {} KiB by calls of the vectorized client, {VECTOR} in each, which return when all are safe; it sends as few \
+                     requests as the server allows.",
+                    size >> 10
+                ),
+                "kurma.md §3.5",
+            ),
             Workload::SmallRead(size) => (
                 format!("Whole files of {} KiB, chosen at random: OPEN, READ, CLOSE.", size >> 10),
                 "kurma.md §2.5.1",
@@ -194,7 +208,8 @@ impl Workload {
     pub fn unit(self) -> &'static str {
         match self {
             Workload::SequentialWrite | Workload::SequentialReadWarm | Workload::SequentialReadCold => "MiB",
-            Workload::SmallWrite(_) | Workload::SmallRead(_) | Workload::Create | Workload::Unlink => "files",
+            Workload::SmallWrite(_) | Workload::SmallRead(_) | Workload::VectorWrite(_) => "files",
+            Workload::Create | Workload::Unlink => "files",
             Workload::List => "directories",
             Workload::LockedRead { .. } => "reads",
             Workload::Recall { .. } => "opens",
@@ -217,11 +232,20 @@ impl Workload {
                 _ => 1_600,
             },
             Workload::LockedRead { .. } => 10_000,
+            Workload::VectorWrite(_) => 40 * VECTOR,
             Workload::Recall { .. } => 1_000,
             Workload::Mix(_) => return mix::amount(shrink),
             Workload::Load(personality) => return personality.acts() as u64,
         };
         (full / shrink).max(16 * PASSES)
+    }
+
+    /// Units of one operation.
+    pub fn at_once(self) -> u64 {
+        match self {
+            Workload::VectorWrite(_) => VECTOR,
+            _ => 1,
+        }
     }
 
     pub fn is_cold(self) -> bool {
@@ -245,7 +269,7 @@ impl Workload {
     pub fn content_bytes(self) -> usize {
         match self {
             Workload::Load(personality) => personality.largest(),
-            Workload::SmallWrite(size) => size as usize,
+            Workload::SmallWrite(size) | Workload::VectorWrite(size) => size as usize,
             _ => MIB as usize,
         }
     }
@@ -262,6 +286,7 @@ impl Workload {
             Workload::RandomRead(depth) | Workload::RandomWrite(depth) => depth > 1,
             Workload::Create | Workload::Stat | Workload::Unlink | Workload::Load(_) => true,
             Workload::SmallWrite(size) => size == 4 << 10,
+            Workload::VectorWrite(_) => true,
             _ => false,
         }
     }
@@ -275,7 +300,7 @@ impl Workload {
     pub fn lanes(self, is_open_loop: bool) -> usize {
         match self {
             Workload::Load(personality) => personality.threads,
-            Workload::Mix(_) | Workload::LockedRead { .. } => 1,
+            Workload::Mix(_) | Workload::LockedRead { .. } | Workload::VectorWrite(_) => 1,
             _ if is_open_loop => OPEN_LOOP_DEPTH,
             Workload::SequentialWrite | Workload::SequentialReadWarm | Workload::SequentialReadCold => {
                 STREAM_DEPTH
@@ -352,6 +377,7 @@ mod tests {
             "stat",
             "unlink",
             "write files of 4 KiB, stable",
+            "write files of 4 KiB by vectors, stable",
             "file server, 50 threads",
             "NFS server, 1 thread",
             "web server, 100 threads",

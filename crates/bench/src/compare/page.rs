@@ -86,6 +86,7 @@ impl<'a> View<'a> {
             p.faint {
                 "Kurma " (version) ", " (made) " UTC. " (machine) " " (figure::bytes(machine.memory_bytes as f64)) " of memory. "
                 (parameters.repetitions) " repetitions, all on this machine. "
+                @if parameters.apart { "Servers have one of its cores, and the load the rest. " }
                 @match parameters.rate {
                     None => "Closed loop: a client sends the next operation when the one before is answered.",
                     Some(rate) => {
@@ -186,11 +187,12 @@ impl<'a> View<'a> {
     }
 
     fn durability(&self) -> Markup {
+        let has_idle = self.results.servers.iter().any(|server| server.idle_client_bytes.is_some());
         html! {
             h2 { "What is promised" }
             div.wide {
                 table {
-                    thead { tr { th.name { "server" } th.name { "an acknowledged stable write or name" } th.name { "after SIGKILL" } } }
+                    thead { tr { th.name { "server" } th.name { "an acknowledged stable write or name" } th.name { "after SIGKILL" } @if has_idle { th { "memory of an idle client" } } } }
                     tbody {
                         @for server in &self.results.servers {
                             tr {
@@ -202,6 +204,7 @@ impl<'a> View<'a> {
                                         Some(lost) => span.worse { (lost) },
                                     }
                                 }
+                                @if has_idle { td { (server.idle_client_bytes.map_or_else(|| "–".to_owned(), figure::bytes)) } }
                             }
                         }
                         @for server in &self.results.left_out {

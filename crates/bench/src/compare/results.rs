@@ -39,6 +39,9 @@ pub struct Parameters {
     pub seed: Option<u64>,
     /// How the load reached the servers.
     pub over: Over,
+    /// Whether servers had one processor, and the load the others.
+    #[serde(default)]
+    pub apart: bool,
 }
 
 impl Results {
@@ -76,6 +79,9 @@ pub struct Server {
     pub checked_files: u64,
     /// What was wrong with them afterwards; none: nothing.
     pub lost: Option<String>,
+    /// Memory that one more client takes which has a session and does nothing; none: not known.
+    #[serde(default)]
+    pub idle_client_bytes: Option<f64>,
 }
 
 /// A server that could not be compared on this machine.
@@ -286,6 +292,7 @@ pub mod tests {
                 rate: Some(500.0),
                 seed: Some(1),
                 over: Over::Nfs,
+                apart: true,
             },
             left_out: Vec::new(),
             servers: vec![Server {
@@ -293,6 +300,7 @@ pub mod tests {
                 promise: "everything".into(),
                 checked_files: 200,
                 lost: Some("2 files <gone>".into()),
+                idle_client_bytes: Some(20_480.0),
             }],
             rows,
         }

@@ -25,6 +25,7 @@ impl Folder {
             workload,
             Workload::SequentialReadCold
                 | Workload::List
+                | Workload::VectorWrite(_)
                 | Workload::LockedRead { .. }
                 | Workload::Recall { .. }
                 | Workload::Mix(_)

@@ -12,7 +12,7 @@ use nfs4_client::OpenFile;
 use nfs4_client::operations::{close, open, put_handle, read};
 
 use super::recall::Returns;
-use crate::kernel::{Habits, Kernel};
+use crate::kernel::{Habits, Kernel, Totals};
 use crate::latency::Recorder;
 
 /// A connection with a session of its own, a folder of its own.
@@ -31,6 +31,9 @@ pub struct Client {
     /// Held by whoever appends to the log, as a Linux client holds the inode's lock.
     pub(super) log: tokio::sync::Mutex<()>,
     pub(super) recorder: Recorder,
+    address: SocketAddr,
+    /// By which it works on many files at once, if it does.
+    vectors: tokio::sync::OnceCell<vector_client::Client>,
     returns: Returns,
 }
 
@@ -62,6 +65,8 @@ pub async fn connect(
             held: Mutex::default(),
             log: tokio::sync::Mutex::default(),
             recorder: Recorder::default(),
+            address,
+            vectors: tokio::sync::OnceCell::new(),
             returns,
         };
         client.returns.begin(client.kernel.session.clone());
@@ -109,6 +114,18 @@ impl Client {
 
     pub(super) async fn close(&self, file: &OpenFile) -> Result<()> {
         self.call(&[put_handle(&file.handle), close(file.state_id)]).await.map(drop)
+    }
+
+    /// The vectorized client, connected when it is first asked for.
+    pub(super) async fn vectors(&self) -> Result<&vector_client::Client> {
+        let connect = || vector_client::Client::connect(self.address, vector_client::Options::default());
+        Ok(self.vectors.get_or_try_init(connect).await?)
+    }
+
+    /// What it has sent.
+    pub(super) fn traffic(&self) -> Totals {
+        let vectors = self.vectors.get().map_or(0, |vectors| vectors.statistics().round_trips);
+        self.kernel.traffic.totals() + Totals { rpcs: vectors, ..Totals::default() }
     }
 
     /// The file that is open for all lanes.

@@ -88,6 +88,10 @@ impl Lane {
                 client.list(at).await.map(|()| "list")
             }
             Workload::SmallWrite(_) => client.write_small(n, &self.content).await.map(|()| "write"),
+            Workload::VectorWrite(_) => {
+                let files = n..self.share.min(n + self.workload.at_once());
+                client.write_vector(files, &self.content).await.map(|()| "write")
+            }
             Workload::SmallRead(size) => {
                 let at = self.random.random_range(0..self.share);
                 client.read_small(at, size).await.map(|()| "read")
@@ -119,7 +123,7 @@ impl Work for Lane {
             self.client.act(personality, &act, &self.content).await?;
             return Ok(Some(act.kind()));
         }
-        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        let n = self.next.fetch_add(self.workload.at_once(), Ordering::Relaxed);
         if n >= self.share {
             return Ok(None);
         }

@@ -83,6 +83,7 @@ pub async fn prepare(
                 let files = stream::iter((0..share).map(|at| client.write_small(at, &content)));
                 files.buffer_unordered(16).try_collect().await
             }
+            Workload::VectorWrite(_) => client.vectors().await.map(drop),
             Workload::Mix(_) if first => client.make_mix_files(shrink).await,
             Workload::Load(personality) if first => client.make_set(personality).await,
             _ => Ok(()),
@@ -112,7 +113,7 @@ pub async fn run(
     })
     .await?;
     let sent = |clients: &[Arc<Client>]| {
-        clients.iter().fold(Totals::default(), |sum, client| sum + client.kernel.traffic.totals())
+        clients.iter().fold(Totals::default(), |sum, client| sum + client.traffic())
     };
     let recalls = |clients: &[Arc<Client>]| clients.iter().map(|client| client.recalls()).sum::<u64>();
     let (before, recalled) = (sent(clients), recalls(clients));
@@ -182,6 +183,7 @@ pub async fn clean(workload: Workload, clients: &[Arc<Client>], last: bool) -> R
         match workload {
             Workload::Create => client.remove_all("f").await,
             Workload::SmallWrite(_) => client.remove_all("s").await,
+            Workload::VectorWrite(_) => client.remove_vectors().await,
             Workload::Stat if last => client.remove_all("f").await,
             Workload::SmallRead(_) if last => client.remove_all("s").await,
             Workload::Mix(_) if last => client.remove_all("m").await,
