@@ -42,12 +42,6 @@ const LIMIT: f64 = 1.05;
 const FILES: [(usize, usize); 5] =
     [(1 << 10, 1024), (16 << 10, 512), (128 << 10, 128), (1 << 20, 32), (16 << 20, 4)];
 
-/// A client, and the same with the option to be atomic.
-struct Pair {
-    plain: Client,
-    atomic: Client,
-}
-
 /// What one kind of compounds took.
 #[derive(Default)]
 struct Cost {
@@ -67,20 +61,16 @@ pub async fn run(arguments: Transactions) -> Result<()> {
         "# Transactions\n\nThe same files in compounds of the same size, plain and atomic, by turns; {} repetitions, and as many again and again, up to {} and for {} s, while an interval has {LIMIT} \
          in it. The times are medians; the ratio is the median of those of the pairs, the plain ones being 1, with its 95 % confidence interval. Each compound has as many \
          files as the plain client puts into one; the last of each client may have fewer. A tree is copied from a local directory by \
-         one client with the option to be atomic, or without; so are files written that no transaction takes; `untar` is a process, whose round trips are not counted.\n\n\
+         one client with the option to be atomic, or without; `untar` is a process, whose round trips are not counted.\n\n\
          | what | clients | files of a compound | pairs | plain | round trips | atomic | round trips | ratio |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         setting.repeat, arguments.at_most, arguments.patience
     );
     for clients in &arguments.clients {
         // Nothing is kept: what is measured is the wire.
-        let connect = |atomic| {
-            let options = Options { cache_bytes: 0, atomic, ..Options::default() };
-            Client::connect(server.address(), options)
-        };
-        let both = (0..*clients)
-            .map(async |_| anyhow::Ok(Pair { plain: connect(false).await?, atomic: connect(true).await? }));
-        let connected = try_join_all(both).await?;
+        let options = || Options { cache_bytes: 0, ..Options::default() };
+        let connected = try_join_all((0..*clients).map(|_| Client::connect(server.address(), options())));
+        let connected = connected.await?;
         for (size, files) in FILES.into_iter().filter(|(size, _)| arguments.sizes.contains(&(size >> 10))) {
             let files = (files / setting.shrink).max(2);
             for row in cells(&mut server, &connected, size, files, &arguments).await? {
@@ -88,9 +78,8 @@ pub async fn run(arguments: Transactions) -> Result<()> {
                 text.push_str(&row);
             }
         }
-        for pair in &connected {
-            pair.plain.close().await?;
-            pair.atomic.close().await?;
+        for client in &connected {
+            client.close().await?;
         }
     }
     for row in trees::rows(&mut server, &arguments, folder.path()).await? {
@@ -122,7 +111,7 @@ impl Transactions {
 /// All that is done with files of one size, by all clients at once, each in a folder of its own.
 async fn cells(
     server: &mut Kurma,
-    clients: &[Pair],
+    clients: &[Client],
     size: usize,
     files: usize,
     arguments: &Transactions,
@@ -130,7 +119,7 @@ async fn cells(
     let export: String = server.export().iter().map(|name| format!("/{name}")).collect();
     let data = Bytes::from(vec![b'k'; size]);
     let mut names = Vec::new();
-    for (number, Pair { plain: client, .. }) in clients.iter().enumerate() {
+    for (number, client) in clients.iter().enumerate() {
         let folder = |kind: &str| format!("{export}/{}-{size}-{number}-{kind}", clients.len());
         let mut both = Vec::new();
         for kind in ["plain", "atomic"] {
@@ -140,14 +129,13 @@ async fn cells(
         names.push(both);
     }
     let probe = format!("{export}/{}-{size}-0-probe", clients.len());
-    clients[0].plain.ensure_directory(probe.as_str(), 0o755).await?;
+    clients[0].ensure_directory(probe.as_str(), 0o755).await?;
     let mut measured = Vec::new();
     for act in ACTS {
-        let cell = Cell::of(act, size, &clients[0].plain, &probe).await?;
+        let cell = Cell::of(act, size, &clients[0], &probe).await?;
         measured.push((cell, [Cost::default(), Cost::default()]));
     }
-    let of = |client: &Client| client.statistics().round_trips;
-    let round_trips = || clients.iter().map(|pair| of(&pair.plain) + of(&pair.atomic)).sum::<u64>();
+    let round_trips = || clients.iter().map(|client| client.statistics().round_trips).sum::<u64>();
     let begun = Instant::now();
     for repetition in 0..arguments.at_most.max(arguments.setting.repeat) {
         if arguments.is_enough(repetition, begun, measured.iter().map(|(_, costs)| costs)) {
@@ -163,11 +151,9 @@ async fn cells(
                 write_out();
                 let (before, start) = (round_trips(), Instant::now());
                 for _ in 0..cell.times() {
-                    try_join_all(clients.iter().zip(&names).map(async |(pair, names)| match kind {
-                        0 => cell.plain(&pair.plain, &names[0], &data).await,
-                        // No transaction takes all of such a file: the option makes whole what can be.
-                        _ if cell.is_large() => cell.plain(&pair.atomic, &names[1], &data).await,
-                        _ => cell.atomic(&pair.plain, &names[1], &data).await,
+                    try_join_all(clients.iter().zip(&names).map(async |(client, names)| match kind {
+                        0 => cell.plain(client, &names[0], &data).await,
+                        _ => cell.atomic(client, &names[1], &data).await,
                     }))
                     .await?;
                 }

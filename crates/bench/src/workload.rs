@@ -54,7 +54,7 @@ const STREAM_DEPTH: usize = 8;
 /// Operations of a client on the way at most in an open loop; less than a session has slots.
 const OPEN_LOOP_DEPTH: usize = 32;
 /// Files of one call of the vectorized client.
-pub const VECTOR: u64 = 250;
+const VECTOR: u64 = 250;
 /// How often each client goes over what it reads or looks at warm, for a time that can be measured.
 pub const PASSES: u64 = 4;
 

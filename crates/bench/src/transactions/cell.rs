@@ -36,7 +36,7 @@ impl Cell {
     /// The cell whose compounds have the size that the plain client makes them: the most files that cost it one round trip.
     pub async fn of(act: Act, size: usize, client: &Client, folder: &str) -> Result<Cell> {
         let cell = |together| Cell { act, size, together };
-        if cell(1).is_large() {
+        if act == Act::Write && size > PIECE {
             return Ok(cell(1));
         }
         let names: Vec<String> = (0..=STEPS).map(|n| format!("{folder}/{n}")).collect();
@@ -55,11 +55,6 @@ impl Cell {
         }
         ensure!(fits > 0, "no {act:?} of a file of {size} bytes takes one round trip");
         Ok(cell(fits))
-    }
-
-    /// Whether each piece of a file is a compound.
-    pub fn is_large(self) -> bool {
-        self.act == Act::Write && self.size > PIECE
     }
 
     /// How often it is done in one measurement: what changes nothing, and takes milliseconds, several times.
@@ -85,6 +80,12 @@ impl Cell {
 
     /// The same in compounds of the same size, each of them atomic.
     pub async fn atomic(self, client: &Client, names: &[String], data: &Bytes) -> Result<()> {
+        if self.act == Act::Write && self.size > PIECE {
+            for name in names {
+                write_large(client, name, data).await?;
+            }
+            return Ok(());
+        }
         let compounds = names.chunks(self.together).map(async |names| {
             let build = |t: &mut Transaction| {
                 for name in names {
@@ -107,4 +108,16 @@ impl Cell {
 /// Attributes without following symbolic links: asking whether there are any would be more operations in an atomic compound.
 fn lstat(name: &str) -> Step {
     Step::GetAttributes { target: name.into(), wanted: AttributeSet::STAT, follow: false }
+}
+
+/// As the plain client does it: the file is made, then all pieces are on their way at once.
+async fn write_large(client: &Client, name: &str, data: &Bytes) -> Result<()> {
+    let empty = Write::whole(name, 0o644, Bytes::new());
+    client.transaction(|t| _ = t.write(empty)).await?;
+    let pieces = (0..data.len()).step_by(PIECE).map(async |offset| {
+        let piece = Write::new(name, offset as u64, data.slice(offset..offset + PIECE));
+        client.transaction(|t| _ = t.write(piece)).await.map(drop)
+    });
+    stream::iter(pieces).buffered(PARALLEL).try_for_each(async |()| Ok(())).await?;
+    Ok(())
 }

@@ -11,7 +11,7 @@ use nfs4_client::operations::{commit, put_handle, read, unchecked, write};
 use vector_client::Write;
 
 use super::client::Client;
-use super::{MIB, STREAM_DEPTH, VECTOR};
+use super::{MIB, STREAM_DEPTH};
 
 /// The size of the file that random access goes to, in MiB.
 pub const RANDOM_FILE: u64 = 16;
@@ -96,25 +96,12 @@ impl Client {
 
     /// Many files by one call.
     pub(super) async fn write_vector(&self, files: Range<u64>, content: &Bytes) -> Result<()> {
-        let write = |at| Write { stable: true, ..Write::whole(self.path_of(at), 0o644, content.clone()) };
+        let write = |at| {
+            let path = format!("{}/v{at}", self.path);
+            Write { stable: true, ..Write::whole(path, 0o644, content.clone()) }
+        };
         self.vectors().await?.vwrite(files.map(write).collect()).await?;
         Ok(())
-    }
-
-    /// Removes them.
-    pub(super) async fn remove_vectors(&self) -> Result<()> {
-        let entries = self.kernel.session.read_directory(&self.folder, nfs4::Bitmap::default()).await?;
-        let names = entries.iter().map(|entry| String::from_utf8_lossy(entry.name.as_bytes()));
-        let names: Vec<String> =
-            names.filter(|name| name.starts_with('v')).map(|name| format!("{}/{name}", self.path)).collect();
-        for names in names.chunks(VECTOR as usize) {
-            self.vectors().await?.vremove(names.iter().map(|name| name.as_str().into()).collect()).await?;
-        }
-        Ok(())
-    }
-
-    fn path_of(&self, at: u64) -> String {
-        format!("{}/v{at}", self.path)
     }
 
     pub(super) async fn read_small(&self, at: u64, size: u32) -> Result<()> {

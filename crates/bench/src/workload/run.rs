@@ -183,7 +183,7 @@ pub async fn clean(workload: Workload, clients: &[Arc<Client>], last: bool) -> R
         match workload {
             Workload::Create => client.remove_all("f").await,
             Workload::SmallWrite(_) => client.remove_all("s").await,
-            Workload::VectorWrite(_) => client.remove_vectors().await,
+            Workload::VectorWrite(_) => client.remove_all("v").await,
             Workload::Stat if last => client.remove_all("f").await,
             Workload::SmallRead(_) if last => client.remove_all("s").await,
             Workload::Mix(_) if last => client.remove_all("m").await,

@@ -93,7 +93,7 @@ struct State {
     /// Puts that nobody waits for any more, by when they arrive.
     late: BTreeMap<(Duration, ObjectName), (Bytes, PutMode, u64)>,
     /// The machine that sent each object.
-    senders: BTreeMap<ObjectName, u64>,
+    senders: BTreeMap<String, u64>,
     /// Objects that came late at some time.
     came_late: BTreeSet<String>,
     dice: Dice,
@@ -187,9 +187,7 @@ impl Store {
 
     /// The machine that has sent an object of this name last.
     pub fn sender(&self, name: &str) -> Option<u64> {
-        let state = self.state.lock();
-        let mut senders = state.senders.iter();
-        senders.find_map(|(other, machine)| (other.as_str() == name).then_some(*machine))
+        self.state.lock().senders.get(name).copied()
     }
 
     /// Whether a put of this object that was given up has arrived.
@@ -227,7 +225,7 @@ impl Store {
         }
         if state.weather != Weather::Losing || state.dice.percent(50) {
             let old = state.objects.insert(name.clone(), bytes);
-            state.senders.insert(name.clone(), machine);
+            state.senders.insert(name.to_string(), machine);
             state.remember(old);
         }
         true

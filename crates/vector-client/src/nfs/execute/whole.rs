@@ -6,7 +6,7 @@ use nfs4_client::{ClientError, Reply};
 use super::{Obstacle, Run, only_asks};
 use crate::nfs::Nfs;
 use crate::nfs::plan::{Plan, Promise, Work};
-use crate::step::{APPEND, Step};
+use crate::step::Step;
 use crate::{Error, Target};
 
 impl Nfs {
@@ -14,16 +14,8 @@ impl Nfs {
     pub(super) fn promise_of<'a>(&self, work: &'a [Work]) -> (Promise, &'a [Work]) {
         let Some(first) = work.first().filter(|_| self.atomic) else { return (Promise::Plain, work) };
         let alike = work.iter().take_while(|work| is_whole(work) == is_whole(first)).count();
-        let needs_transaction = is_whole(first) && !(alike == 1 && self.is_one_operation(&first.step));
-        (if needs_transaction { Promise::Atomic } else { Promise::Plain }, &work[..alike])
-    }
-
-    /// Whether it is one WRITE of an open file, which is done whole or not at all anyway. In a transaction it would be flushed besides,
-    /// though nobody has asked for that: a large file, of which each piece is one, would be written with a flush for each.
-    fn is_one_operation(&self, step: &Step) -> bool {
-        let Step::Write(write) = step else { return false };
-        let is_plain = !write.stable && !write.truncate && write.create.is_none() && write.offset != APPEND;
-        is_plain && write.target.descriptor().is_some() && write.data.len() <= self.transfer()
+        let promise = if is_whole(first) { Promise::Atomic } else { Promise::Plain };
+        (promise, &work[..alike])
     }
 
     /// Nothing of a compound was done. The steps before the one that failed come next, and then that one by itself.
