@@ -7,10 +7,11 @@ mod rivals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use cloud::{Cloud, Fault, Faulty, Memory, Side, test_environment};
+use cloud::{Cloud, Connection, Fault, Faulty, Memory, Options, Side, test_environment};
 use environment::{Environment, SystemEntropy};
 use ids::GatewayId;
 use parking_lot::Mutex;
@@ -21,6 +22,9 @@ use crate::{
 };
 
 type Rows = BTreeMap<Bytes, Bytes>;
+
+/// How long after it was given up a put may be carried out.
+const LATE: Duration = Duration::from_secs(600);
 
 /// Items one after the other.
 struct Listed(std::vec::IntoIter<Item>);
@@ -53,6 +57,8 @@ struct World {
     environment: Environment,
     keys: Arc<BackupKeys>,
     clouds: Vec<TestCloud>,
+    /// Connections to them that may do late what was given up; else they are used directly.
+    connections: Vec<Connection>,
     kept: Kept,
     rows: Rows,
     /// Rows after each backup, by its number.
@@ -77,6 +83,7 @@ impl World {
             environment,
             keys: keys(),
             clouds: clouds.into(),
+            connections: Vec::new(),
             kept: Kept::default(),
             rows: Rows::new(),
             states: BTreeMap::new(),
@@ -86,11 +93,23 @@ impl World {
     }
 
     fn places(&self) -> Vec<Place> {
+        if !self.connections.is_empty() {
+            let place = |of: &Connection| Place::connected(&**of.name(), of.clone(), LATE);
+            return self.connections.iter().map(place).collect();
+        }
         let place = |(name, _, cloud): &(String, _, Arc<Faulty<Arc<Memory>>>)| {
             let cloud: Arc<dyn Cloud> = cloud.clone();
-            Place { name: name.clone(), cloud }
+            Place::new(name, cloud)
         };
         self.clouds.iter().map(place).collect()
+    }
+
+    /// From now on clouds may do late what was given up.
+    fn connect(&mut self) {
+        let connection = |(name, _, cloud): &TestCloud| {
+            Connection::assemble(&self.environment, name, cloud.clone(), &Options::default())
+        };
+        self.connections = self.clouds.iter().map(connection).collect();
     }
 
     fn names(&self) -> Vec<String> {
@@ -136,7 +155,7 @@ impl World {
     }
 
     async fn back_up(&mut self) -> Result<Mark, BackupError> {
-        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         let (places, names) = (self.places(), self.names());
         let writer = self.writer.as_mut().unwrap();
         let row =

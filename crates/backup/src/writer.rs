@@ -80,6 +80,8 @@ struct Stand {
     objects: usize,
     /// The backup of its head.
     backup: Option<u64>,
+    /// An older head, whose put was given up, may still replace it.
+    unsure: bool,
 }
 
 /// Makes the backups of one gateway.
@@ -97,6 +99,8 @@ pub struct Writer {
     /// Clouds that are known to have nothing of somebody else that would be overwritten.
     vetted: BTreeSet<String>,
     stands: BTreeMap<String, Stand>,
+    /// What is retired and deleted, by cloud, and will be deleted once more because it may come back.
+    deleted: BTreeSet<(String, Numbers)>,
     /// All backups are later than this.
     floor: Timestamp,
     /// No cloud took an increment, or somebody wants a base: the next one does not go on from what there is.
@@ -151,6 +155,7 @@ impl Writer {
             claim: None,
             vetted: survey.answered().map(str::to_owned).collect(),
             stands: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             floor: survey.newest().map_or(Timestamp::default(), |head| head.mark().time),
             stuck: false,
         })
@@ -254,14 +259,15 @@ impl Writer {
         self.put_object(round, notes).await?;
         let head = self.head_of(round, mark);
         let sealed = self.keys.seal_head(&head, &*self.environment.entropy);
-        let name = self.keys.head_name(head.branch);
+        let head_name = self.keys.head_name(head.branch);
         failpoint!("backup.before-head");
-        round.put(&name, &sealed).await?;
+        round.put(&head_name, &sealed).await?;
         failpoint!("backup.after-head");
         let is_base = round.kind == Kind::Base;
         for (name, stand) in &mut self.stands {
-            if round.alive(name) {
-                *stand = Stand { objects: head.objects.len(), backup: Some(backup) };
+            if let Some(place) = round.alive(name) {
+                let unsure = place.may_come_late(&head_name);
+                *stand = Stand { objects: head.objects.len(), backup: Some(backup), unsure };
             } else if is_base {
                 stand.objects = 0;
             }

@@ -268,9 +268,10 @@ impl Node {
                 .into_iter()
                 .all(|direction| !health.is_sick(direction) || health.admits(direction))
         };
+        let late_puts = self.config.upkeep.gc_delay.as_duration();
         let connection = |name: &String| Some(self.clouds.get(name)?.1).filter(answers);
         let places = names.iter().filter_map(|name| {
-            connection(name).map(|connection| Place { name: name.clone(), cloud: connection.as_cloud() })
+            connection(name).map(|connection| Place::connected(name, connection, late_puts))
         });
         places.collect()
     }

@@ -146,7 +146,7 @@ async fn look(
         match connected {
             Ok(connection) => {
                 costs.push((name.clone(), connection.costs().clone()));
-                places.push(Place { name: name.clone(), cloud: connection.as_cloud() });
+                places.push(Place::new(name, connection.as_cloud()));
             }
             Err(cause) => out.push((name.clone(), cause)),
         }

@@ -170,3 +170,62 @@ async fn a_restored_gateway_begins_a_branch_and_overwrites_nothing() {
     assert!(survey.standings(newest).iter().all(|(_, standing)| *standing == Standing::Current));
     check(&world).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_comes_back_after_it_was_deleted_is_deleted_once_more() {
+    let mut world = World::new();
+    world.connect();
+    tokio::time::advance(LATE).await;
+    world.start().await;
+    world.set("a", Some(b"1"));
+    world.back_up().await.unwrap();
+    world.set("b", Some(b"2"));
+    world.down(2, true);
+    world.back_up().await.unwrap();
+    world.down(2, false);
+    // A restart begins a new chain. An object of the old one was given up at the third cloud, and is brought there now.
+    let objects = |world: &World, cloud: usize| world.clouds[cloud].1.names();
+    let (first, third) = (world.clouds[0].1.clone(), world.clouds[2].1.clone());
+    let old: Vec<_> =
+        objects(&world, 0).into_iter().filter(|name| !objects(&world, 2).contains(name)).collect();
+    let [late] = &old[..] else { panic!("{old:?}") };
+    let bytes = first.peek(late);
+    world.start().await;
+    world.back_up().await.unwrap();
+    world.catch_up_and_collect().await;
+    assert!(!objects(&world, 0).contains(late), "deleted at once");
+    third.poke(late, bytes);
+    world.catch_up_and_collect().await;
+    assert!(!world.writer.as_ref().unwrap().state().retired.is_empty());
+    tokio::time::advance(LATE).await;
+    world.catch_up_and_collect().await;
+    assert!(!objects(&world, 2).contains(late));
+    assert!(world.writer.as_ref().unwrap().state().retired.is_empty());
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_is_stored_again_when_an_older_one_may_have_come_late() {
+    let mut world = World::new();
+    world.connect();
+    world.start().await;
+    world.set("a", Some(b"1"));
+    world.back_up().await.unwrap();
+    let name = world.keys.head_name(0);
+    let memory = world.clouds[1].1.clone();
+    let older = memory.peek(&name);
+    world.set("b", Some(b"2"));
+    world.back_up().await.unwrap();
+    memory.poke(&name, older);
+    let standings = async |world: &World| {
+        let survey = world.survey().await;
+        let newest = survey.newest().unwrap();
+        survey.standings(newest).into_iter().filter(|(_, standing)| *standing == Standing::Current).count()
+    };
+    world.catch_up_and_collect().await;
+    assert_eq!(standings(&world).await, 2, "it could still come");
+    tokio::time::advance(LATE).await;
+    world.catch_up_and_collect().await;
+    assert_eq!(standings(&world).await, 3);
+    check(&world).await;
+}

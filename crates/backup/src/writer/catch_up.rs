@@ -9,8 +9,8 @@ use crate::{BackupError, Head, Place};
 const CAUGHT_UP: usize = 64;
 
 impl Writer {
-    /// Gives clouds that lack something of the chain a part of it, from those that have it. Returns whether there is more to do
-    /// that can be done.
+    /// Gives clouds that lack something of the chain a part of it, from those that have it, and the head again to those where an older one may
+    /// have come late. Returns whether there is more to do that can be done.
     pub async fn catch_up(&mut self, places: &[Place]) -> bool {
         let Some(head) = self.head.clone() else { return false };
         let current = |stand: &Stand| stand.backup == Some(head.mark().backup);
@@ -19,10 +19,12 @@ impl Writer {
             .filter(|place| self.stands.get(&place.name).is_some_and(current))
             .cloned()
             .collect();
+        let head_name = self.keys.head_name(head.branch);
         let mut more = false;
         for place in places {
             let Some(mut stand) = self.stands.get(&place.name).copied() else { continue };
-            if current(&stand) || whole.is_empty() || !self.vetted.contains(&place.name) {
+            let has_it = current(&stand) && (!stand.unsure || place.may_come_late(&head_name));
+            if has_it || whole.is_empty() || !self.vetted.contains(&place.name) {
                 continue;
             }
             let done = self.bring(&head, place, &mut stand, &whole).await;
@@ -55,7 +57,7 @@ impl Writer {
             let sealed = self.keys.seal_head(head, &*self.environment.entropy);
             let name = self.keys.head_name(head.branch);
             place.cloud.put(&name, vec![sealed], PutMode::Overwrite).await.map_err(refused)?;
-            stand.backup = Some(head.mark().backup);
+            (stand.backup, stand.unsure) = (Some(head.mark().backup), place.may_come_late(&name));
         }
         Ok(())
     }
@@ -84,7 +86,7 @@ impl Writer {
             let top = place.cloud.head(&self.keys.head_name(head.branch)).await;
             let no_head = top.is_err_and(|error| error.kind() == ErrorKind::NotFound);
             if missing.is_some() || (no_head && stand.backup.is_some()) {
-                *stand = Stand { objects: missing.unwrap_or(stand.objects), backup: None };
+                *stand = Stand { objects: missing.unwrap_or(stand.objects), backup: None, unsure: false };
                 lacking += 1;
             }
         }

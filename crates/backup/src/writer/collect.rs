@@ -6,7 +6,7 @@ use crate::{BackupError, Place};
 
 impl Writer {
     /// To be called when the newest backup is safe: what no head names any more is deleted, from the clouds that have that
-    /// backup; from the others later.
+    /// backup; from the others later. What may have been put late is deleted at once, and once more when nothing can come any longer.
     pub async fn collect(
         &mut self,
         (places, all): (&[Place], &[String]),
@@ -38,14 +38,26 @@ impl Writer {
             for retired in retired.iter_mut().filter(|retired| retired.places.contains(&place.name)) {
                 let Numbers { start, from, to } = retired.numbers;
                 let names = (from..to).map(|number| self.keys.object_name(&self.state.id, start, number));
-                let deletions = names.map(|name| async move { place.cloud.delete(&name).await.is_ok() });
+                let names: Vec<_> = names.collect();
+                let may_come_back = names.iter().any(|name| place.may_come_late(name));
+                let deleted = (place.name.clone(), retired.numbers);
+                if may_come_back && self.deleted.contains(&deleted) {
+                    continue;
+                }
+                let deletions =
+                    names.iter().map(|name| async move { place.cloud.delete(name).await.is_ok() });
                 let deletions = iter(deletions.collect::<Vec<_>>()).buffer_unordered(PARALLEL);
-                if deletions.fold(true, |all, done| async move { all && done }).await {
-                    retired.places.retain(|name| *name != place.name);
+                match deletions.fold(true, |all, done| async move { all && done }).await {
+                    true if may_come_back => _ = self.deleted.insert(deleted),
+                    true => retired.places.retain(|name| *name != place.name),
+                    false => {}
                 }
             }
         }
         retired.retain(|retired| !retired.places.is_empty());
+        self.deleted.retain(|(place, numbers)| {
+            retired.iter().any(|retired| retired.numbers == *numbers && retired.places.contains(place))
+        });
         self.state.retired = retired;
         self.save(notes).await
     }

@@ -58,8 +58,9 @@ impl Round {
         self.objects.len() as u32 + 1
     }
 
-    pub fn alive(&self, name: &str) -> bool {
-        self.alive.iter().any(|place| place.name == name)
+    /// The cloud of this name, if it has taken everything so far.
+    pub fn alive(&self, name: &str) -> Option<&Place> {
+        self.alive.iter().find(|place| place.name == name)
     }
 
     /// Makes an object of what has been pushed.

@@ -110,11 +110,11 @@ fn lstat(name: &str) -> Step {
     Step::GetAttributes { target: name.into(), wanted: AttributeSet::STAT, follow: false }
 }
 
-/// As the plain client does it: the file is made, then all pieces are on their way at once.
+/// As the plain client does it: the file is made, then all pieces are on their way at once. The first piece comes with the file.
 async fn write_large(client: &Client, name: &str, data: &Bytes) -> Result<()> {
-    let empty = Write::whole(name, 0o644, Bytes::new());
-    client.transaction(|t| _ = t.write(empty)).await?;
-    let pieces = (0..data.len()).step_by(PIECE).map(async |offset| {
+    let first = Write::whole(name, 0o644, data.slice(..PIECE));
+    client.transaction(|t| _ = t.write(first)).await?;
+    let pieces = (PIECE..data.len()).step_by(PIECE).map(async |offset| {
         let piece = Write::new(name, offset as u64, data.slice(offset..offset + PIECE));
         client.transaction(|t| _ = t.write(piece)).await.map(drop)
     });

@@ -39,7 +39,7 @@ pub async fn come_to_rest(site: &Site, machine: &Machine) -> Result<(), String> 
                 if site.setup.loses {
                     backups.verify().await;
                 }
-                backups.make().await.map_err(|error| fail("backup")(&error))?
+                backups.make().await.map_err(|error| fail("backup")(&error))? && backups.is_swept().await
             }
             None => true,
         };
@@ -133,11 +133,7 @@ pub async fn check_clouds(site: &Site, machine: &Machine) -> Result<(), String> 
     };
     let unknown = there.iter().filter(|at| !current.contains(at) && !passing.contains(at));
     let unknown = unknown.filter(|at| !of_backups.contains(&at.1) && !is_of_burnt(at));
-    // A part of a backup is deleted whether or not a put of it may still be on its way, which brings it back.
-    let is_back = |(cloud, name): &(CloudId, String)| {
-        site.record.is_of_backup(name) && site.clouds[usize::from(cloud.0)].came_late(name)
-    };
-    let unknown: Vec<_> = unknown.filter(|at| !is_back(at)).take(5).collect();
+    let unknown: Vec<_> = unknown.take(5).collect();
     if !unknown.is_empty() {
         return Err(format!("in the clouds, and nobody knows of it: {unknown:?}"));
     }

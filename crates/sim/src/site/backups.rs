@@ -55,8 +55,6 @@ struct Inner {
     was_restored: bool,
     /// Names of objects of branches that ended, which stay.
     ended: BTreeSet<String>,
-    /// Names of objects of all backups that there were.
-    all: BTreeSet<String>,
 }
 
 impl Record {
@@ -94,11 +92,6 @@ impl Record {
             )),
             _ => Ok(found),
         }
-    }
-
-    /// Whether an object of this name was a part of a backup at some time.
-    pub fn is_of_backup(&self, name: &str) -> bool {
-        self.0.lock().all.contains(name)
     }
 
     pub fn ended(&self) -> BTreeSet<String> {
@@ -147,6 +140,7 @@ pub struct Backups {
     store: LocalStore,
     cache: Cache,
     connections: Vec<Connection>,
+    late_puts: Duration,
     record: Arc<Record>,
     world: World,
     making: tokio::sync::Mutex<Option<Maker>>,
@@ -189,6 +183,7 @@ impl Backups {
             store: store.clone(),
             cache: cache.clone(),
             connections: connections.to_vec(),
+            late_puts: Duration::from_secs(site.setup.gc_delay),
             record: site.record.clone(),
             world: site.world.clone(),
             making: tokio::sync::Mutex::default(),
@@ -227,7 +222,6 @@ impl Backups {
             *making = Some(Maker::new(self.writer().await?));
         }
         let Some(maker) = &mut *making else { return Err("no writer".to_owned()) };
-        self.record.0.lock().all.extend(maker.writer.names().iter().map(ToString::to_string));
         let state = maker.writer.state();
         let content = OfNow { backups: self, which: (state.id, state.backups) };
         let copies = self.setup.copies.min(all.len());
@@ -310,6 +304,12 @@ impl Backups {
         names.iter().map(ToString::to_string).collect()
     }
 
+    /// Whether all that no backup needs any more is deleted, and cannot come back.
+    pub async fn is_swept(&self) -> bool {
+        let making = self.making.lock().await;
+        making.as_ref().is_none_or(|maker| maker.writer.state().retired.is_empty())
+    }
+
     /// How many clouds lack something of it.
     pub async fn verify(&self) -> usize {
         match &mut *self.making.lock().await {
@@ -330,7 +330,7 @@ impl Backups {
                 .into_iter()
                 .all(|direction| !health.is_sick(direction) || health.admits(direction))
         };
-        places(&self.connections)
+        places(&self.connections, self.late_puts)
             .into_iter()
             .zip(&self.connections)
             .filter(|(_, of)| answers(of))
@@ -340,7 +340,7 @@ impl Backups {
 }
 
 /// All clouds.
-pub fn places(connections: &[Connection]) -> Vec<Place> {
+pub fn places(connections: &[Connection], late_puts: Duration) -> Vec<Place> {
     let numbered = connections.iter().enumerate();
-    numbered.map(|(number, of)| Place { name: number.to_string(), cloud: of.as_cloud() }).collect()
+    numbered.map(|(number, of)| Place::connected(number.to_string(), of.clone(), late_puts)).collect()
 }

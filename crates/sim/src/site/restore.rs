@@ -1,6 +1,7 @@
 //! A site is lost with all that was there but the key file, and another one begins with what the clouds have: what `kurma restore` does.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use backup::{Chosen, Notes, State, Survey};
 use file_system::{FileId, FileSystem};
@@ -25,7 +26,7 @@ pub struct Restored {
 pub async fn restore(site: &Site, number: u64) -> Result<Restored, String> {
     let promise = site.record.promise();
     let parts = Parts::open(site, number);
-    let (keys, places) = (keys(&site.key_file), places(&parts.connections));
+    let (keys, places) = (keys(&site.key_file), places(&parts.connections, Duration::ZERO));
     let survey = Survey::of(&keys, &places).await;
     let mut problems = Vec::new();
     let chosen = Chosen::newest(&keys, (&survey, &places), None, &mut problems).await;

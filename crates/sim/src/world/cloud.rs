@@ -1,6 +1,6 @@
 //! Clouds that nobody has to trust.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,8 +94,6 @@ struct State {
     late: BTreeMap<(Duration, ObjectName), (Bytes, PutMode, u64)>,
     /// The machine that sent each object.
     senders: BTreeMap<String, u64>,
-    /// Objects that came late at some time.
-    came_late: BTreeSet<String>,
     dice: Dice,
 }
 
@@ -115,7 +113,6 @@ impl Store {
             weather: Weather::Fair,
             late: BTreeMap::new(),
             senders: BTreeMap::new(),
-            came_late: BTreeSet::new(),
             dice: Dice::new(seed, &format!("cloud {number}")),
         };
         Arc::new(Store {
@@ -190,11 +187,6 @@ impl Store {
         self.state.lock().senders.get(name).copied()
     }
 
-    /// Whether a put of this object that was given up has arrived.
-    pub fn came_late(&self, name: &str) -> bool {
-        self.state.lock().came_late.contains(name)
-    }
-
     /// All that was given up and is still on its way arrives.
     pub fn hurry(&self) {
         self.arrive_until(Duration::MAX);
@@ -205,7 +197,6 @@ impl Store {
         while let Some(first) = state.late.first_entry().filter(|first| first.key().0 <= now) {
             let ((_, name), (bytes, mode, machine)) = first.remove_entry();
             self.world.trace().note(format_args!("cloud {}: {name} comes late", self.number), &bytes);
-            state.came_late.insert(name.to_string());
             let _nobody_hears_of_it = self.take(&mut state, (&name, machine), bytes, mode);
         }
     }
