@@ -80,7 +80,7 @@ struct Stand {
     objects: usize,
     /// The backup of its head.
     backup: Option<u64>,
-    /// An older head, whose put was given up, may still replace it.
+    /// An older head, whose put was given up, or was made before the start, may still replace it.
     unsure: bool,
 }
 
@@ -99,8 +99,6 @@ pub struct Writer {
     /// Clouds that are known to have nothing of somebody else that would be overwritten.
     vetted: BTreeSet<String>,
     stands: BTreeMap<String, Stand>,
-    /// What is retired and deleted, by cloud, and will be deleted once more because it may come back.
-    deleted: BTreeSet<(String, Numbers)>,
     /// All backups are later than this.
     floor: Timestamp,
     /// No cloud took an increment, or somebody wants a base: the next one does not go on from what there is.
@@ -155,7 +153,6 @@ impl Writer {
             claim: None,
             vetted: survey.answered().map(str::to_owned).collect(),
             stands: BTreeMap::new(),
-            deleted: BTreeSet::new(),
             floor: survey.newest().map_or(Timestamp::default(), |head| head.mark().time),
             stuck: false,
         })
@@ -260,13 +257,15 @@ impl Writer {
         let head = self.head_of(round, mark);
         let sealed = self.keys.seal_head(&head, &*self.environment.entropy);
         let head_name = self.keys.head_name(head.branch);
+        let unsure = round.places().filter(|place| place.may_come_late(&head_name));
+        let unsure: BTreeSet<String> = unsure.map(|place| place.name.clone()).collect();
         failpoint!("backup.before-head");
         round.put(&head_name, &sealed).await?;
         failpoint!("backup.after-head");
         let is_base = round.kind == Kind::Base;
         for (name, stand) in &mut self.stands {
-            if let Some(place) = round.alive(name) {
-                let unsure = place.may_come_late(&head_name);
+            if round.alive(name) {
+                let unsure = unsure.contains(name);
                 *stand = Stand { objects: head.objects.len(), backup: Some(backup), unsure };
             } else if is_base {
                 stand.objects = 0;

@@ -56,8 +56,9 @@ impl Writer {
         if stand.objects == head.objects.len() {
             let sealed = self.keys.seal_head(head, &*self.environment.entropy);
             let name = self.keys.head_name(head.branch);
+            let unsure = place.may_come_late(&name);
             place.cloud.put(&name, vec![sealed], PutMode::Overwrite).await.map_err(refused)?;
-            (stand.backup, stand.unsure) = (Some(head.mark().backup), place.may_come_late(&name));
+            (stand.backup, stand.unsure) = (Some(head.mark().backup), unsure);
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use crate::{BackupError, Place};
 
 impl Writer {
     /// To be called when the newest backup is safe: what no head names any more is deleted, from the clouds that have that
-    /// backup; from the others later. What may have been put late is deleted at once, and once more when nothing can come any longer.
+    /// backup; from the others later. So are objects that may still be put late, and everything in clouds where an older head may be: it would
+    /// name what is gone.
     pub async fn collect(
         &mut self,
         (places, all): (&[Place], &[String]),
@@ -24,42 +25,39 @@ impl Writer {
             }
         }
         self.state.numbers.retain(|numbers| numbers.start == start || !numbers.is_empty());
-        if gone.is_empty() && self.state.retired.is_empty() {
-            return Ok(());
+        if !gone.is_empty() {
+            gone.into_iter().for_each(|numbers| self.retire(numbers, all));
+            self.save(notes).await?;
         }
-        gone.into_iter().for_each(|numbers| self.retire(numbers, all));
-        // Numbers that are retired one by one lie inside of others that are retired later: deleting twice is harmless.
-        self.save(notes).await?;
-        let mut retired = std::mem::take(&mut self.state.retired);
+        // Numbers that are retired one by one lie inside of others that are retired later: deleting twice is harmless. And this may be dropped
+        // anywhere, so what is retired stays so meanwhile.
+        let mut retired = self.state.retired.clone();
         for place in places {
-            if self.stands.get(&place.name).is_none_or(|stand| stand.backup != Some(backup)) {
+            let stand = self.stands.get(&place.name);
+            if !stand.is_some_and(|stand| stand.backup == Some(backup) && !stand.unsure) {
                 continue;
             }
             for retired in retired.iter_mut().filter(|retired| retired.places.contains(&place.name)) {
                 let Numbers { start, from, to } = retired.numbers;
                 let names = (from..to).map(|number| self.keys.object_name(&self.state.id, start, number));
                 let names: Vec<_> = names.collect();
-                let may_come_back = names.iter().any(|name| place.may_come_late(name));
-                let deleted = (place.name.clone(), retired.numbers);
-                if may_come_back && self.deleted.contains(&deleted) {
+                if names.iter().any(|name| place.may_come_late(name)) {
                     continue;
                 }
                 let deletions =
                     names.iter().map(|name| async move { place.cloud.delete(name).await.is_ok() });
                 let deletions = iter(deletions.collect::<Vec<_>>()).buffer_unordered(PARALLEL);
-                match deletions.fold(true, |all, done| async move { all && done }).await {
-                    true if may_come_back => _ = self.deleted.insert(deleted),
-                    true => retired.places.retain(|name| *name != place.name),
-                    false => {}
+                if deletions.fold(true, |all, done| async move { all && done }).await {
+                    retired.places.retain(|name| *name != place.name);
                 }
             }
         }
         retired.retain(|retired| !retired.places.is_empty());
-        self.deleted.retain(|(place, numbers)| {
-            retired.iter().any(|retired| retired.numbers == *numbers && retired.places.contains(place))
-        });
-        self.state.retired = retired;
-        self.save(notes).await
+        if retired != self.state.retired {
+            self.state.retired = retired;
+            self.save(notes).await?;
+        }
+        Ok(())
     }
 
     /// Takes all that it has made out of a cloud that is not to have backups any more; true when nothing is left there. Nothing

@@ -58,9 +58,13 @@ impl Round {
         self.objects.len() as u32 + 1
     }
 
-    /// The cloud of this name, if it has taken everything so far.
-    pub fn alive(&self, name: &str) -> Option<&Place> {
-        self.alive.iter().find(|place| place.name == name)
+    /// The clouds that have taken everything so far.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.alive.iter()
+    }
+
+    pub fn alive(&self, name: &str) -> bool {
+        self.places().any(|place| place.name == name)
     }
 
     /// Makes an object of what has been pushed.

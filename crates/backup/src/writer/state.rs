@@ -6,7 +6,7 @@ const FORMAT: u8 = 2;
 const FORMAT_OLD: u8 = 1;
 
 /// Numbers of objects of one start that may have been stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     /// Random, new at every start.
     pub start: u64,

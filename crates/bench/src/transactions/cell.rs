@@ -110,7 +110,7 @@ fn lstat(name: &str) -> Step {
     Step::GetAttributes { target: name.into(), wanted: AttributeSet::STAT, follow: false }
 }
 
-/// As the plain client does it: the file is made, then all pieces are on their way at once. The first piece comes with the file.
+/// The file is made with its first piece, then all others are on their way at once. The plain client opens the file, and sends all of them.
 async fn write_large(client: &Client, name: &str, data: &Bytes) -> Result<()> {
     let first = Write::whole(name, 0o644, data.slice(..PIECE));
     client.transaction(|t| _ = t.write(first)).await?;
