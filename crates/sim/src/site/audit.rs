@@ -132,8 +132,8 @@ pub async fn check_clouds(site: &Site, machine: &Machine) -> Result<(), String> 
         site.burnt.is_some_and(|burnt| sender.is_some_and(|sender| sender <= burnt))
     };
     let unknown = there.iter().filter(|at| !current.contains(at) && !passing.contains(at));
-    let unknown = unknown.filter(|at| !of_backups.contains(&at.1) && !is_of_burnt(at));
-    let unknown: Vec<_> = unknown.take(5).collect();
+    let unknown: Vec<_> =
+        unknown.filter(|at| !of_backups.contains(&at.1) && !is_of_burnt(at)).take(5).collect();
     if !unknown.is_empty() {
         return Err(format!("in the clouds, and nobody knows of it: {unknown:?}"));
     }
