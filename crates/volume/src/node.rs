@@ -17,7 +17,7 @@ use crate::keys;
 /// Object numbers reserved at once (`K10`).
 pub(crate) const ID_BATCH: u128 = 1024;
 
-/// Times that an upkeep transaction is run again after a conflict, before the error is passed on.
+/// Times that an upkeep transaction is run; the last time with all other commits kept waiting.
 pub(crate) const RETRIES: usize = 64;
 
 /// Runs a transaction of upkeep, again after conflicts; returns when it is durable. A macro, because the futures
@@ -26,7 +26,11 @@ macro_rules! upkeep_transaction {
     ($node:expr, |$transaction:ident| $body:expr) => {{
         let mut attempts = crate::node::RETRIES;
         loop {
-            let mut begun = $node.store.begin(meta::Mode::Optimistic).await?;
+            let mode = match attempts {
+                1 => meta::Mode::ExclusiveUpkeep,
+                _ => meta::Mode::Optimistic,
+            };
+            let mut begun = $node.store.begin(mode).await?;
             let done: Result<_, crate::VolumeError> = {
                 let $transaction: &mut dyn meta::Transaction = &mut *begun;
                 async { $body }.await

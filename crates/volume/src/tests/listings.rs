@@ -1,12 +1,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use bytes::Bytes;
 use file_system::conformance::scene::*;
 use file_system::{CommitMode, FileId, FsError};
 use ids::BlockIndex;
+use journal::Priority;
+use meta::{MetaStore, Mode};
 
 use super::files::file_of;
 use super::node::{BLOCK, Node, SHIFT, policy};
+use crate::VolumeError;
+use crate::node::{RETRIES, upkeep_transaction};
 
 const FILES: u64 = 40;
 const WRITERS: u64 = 3;
@@ -100,4 +105,31 @@ async fn files_to_move_are_found_however_much_is_written() {
         round += 1;
     }
     busy.end().await;
+}
+
+/// Who writes a row again and again is kept waiting at last by upkeep that has read it.
+#[tokio::test]
+async fn upkeep_ends_however_much_is_written() -> Result<(), VolumeError> {
+    let node = Node::new().await;
+    let inner = node.volume.inner.node.clone();
+    let row = || Bytes::from_static(b"\xffa row");
+    let mut attempts = 0;
+    let done: Result<(), VolumeError> = upkeep_transaction!(inner, |transaction| {
+        transaction.get(&row()).await?;
+        attempts += 1;
+        let store = node.store.clone();
+        let writer = tokio::spawn(async move {
+            let mut other = store.begin(Mode::Optimistic).await.unwrap();
+            other.put(row(), Bytes::from_static(b"other"));
+            let _visible = other.commit(Priority::Client).await.unwrap();
+        });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(writer.is_finished(), attempts < RETRIES, "attempt {attempts}");
+        transaction.put(row(), Bytes::from_static(b"upkeep"));
+        Ok(())
+    });
+    assert_eq!(attempts, RETRIES);
+    done
 }
