@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use environment::mutant::{Mutant, is_broken};
 use meta::{Instant, LocalStore, MAX_KEY, Snapshot};
 
 use crate::{BackupError, Item, Kind, Notes, Place, Progress, Source, Unsaved, Writer};
@@ -60,6 +61,9 @@ impl Maker {
         let instant = store.instant(&mut |_| dirty = content.unsaved()).await;
         let Instant { snapshot, changed } =
             instant.map_err(|cause| BackupError::Source(cause.to_string()))?;
+        if is_broken(Mutant::UnsavedUntold) {
+            dirty.clear();
+        }
         let configuration = content.configuration().map_err(BackupError::Source)?;
         let changed: Option<Vec<Bytes>> =
             changed.map(|keys| keys.into_iter().filter(|key| !content.is_left_out(key)).collect());

@@ -19,17 +19,20 @@ pub enum Mutant {
     LockDropped,
     /// A client that comes back is not kept waiting for what its former life has sent.
     FormerLife,
+    /// A backup does not tell which ranges of files are not in the clouds yet.
+    UnsavedUntold,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 6] = [
+    pub const ALL: [Mutant; 7] = [
         Mutant::NonceReuse,
         Mutant::VersionUnchecked,
         Mutant::SyncDropped,
         Mutant::RepairSwapped,
         Mutant::LockDropped,
         Mutant::FormerLife,
+        Mutant::UnsavedUntold,
     ];
 }
 

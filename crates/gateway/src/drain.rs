@@ -1,37 +1,24 @@
 //! Emptying a cloud: everything under its numbers moves to another cloud.
 //!
 //! From the moment a drain begins, what is stored under the numbers of the cloud goes to the new cloud and is looked
-//! for in both (`Connection::moving`). Passes over all blocks then move what is still in the old one; what the old
-//! one has lost, or cannot be asked for, is rebuilt from the other clouds by the repair queue: everything, if it is not configured
-//! any more. When the old one is empty
+//! for in both (`Connection::moving`). A [`Drainer`] then moves what is still in the old one. When that is empty
 //! the numbers belong to the new one alone. A restart in between goes on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use blocks::{CloudId, Relocated, Relocation};
+use async_trait::async_trait;
+use blocks::CloudId;
 use cloud::{Connection, Direction};
 use environment::failpoint;
-use futures::stream::{StreamExt, iter};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
-use upkeep::Pace;
+use upkeep::{DrainOwner, DrainProgress, Drainer, Upkeep};
+use volume::Volume;
 
 use crate::node::{Node, Served};
 use crate::node_rows::{CloudRows, Place};
-
-/// Blocks looked up at a time.
-const BATCH: usize = 64;
-/// Fragments moved at the same time.
-const PARALLEL: usize = 8;
-/// The pause between two passes that got nothing done.
-const PAUSE: Duration = Duration::from_secs(10);
-/// How long superseded versions may need to leave the cloud after they are due.
-const GRACE: Duration = Duration::from_secs(70);
-/// Objects left behind that are counted.
-const COUNTED: usize = 1000;
 
 /// How a drain is going.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -40,31 +27,21 @@ pub(crate) struct DrainState {
     pub from: String,
     /// Where its fragments go.
     pub to: String,
-    /// Fragments of current blocks that have been looked at in this pass.
-    pub done: u64,
-    /// Fragments of current blocks under the numbers of the cloud.
-    pub total: u64,
-    /// Fragments copied so far.
-    pub moved: u64,
-    /// Bytes copied so far.
-    pub bytes: u64,
-    /// Fragments that are neither in the new cloud nor can be rebuilt at present.
-    pub stuck: u64,
-    /// Objects left behind that no volume refers to.
-    pub left_behind: u64,
+    /// How far it is.
+    #[serde(flatten)]
+    pub progress: DrainProgress,
     /// The cloud is empty.
     pub finished: bool,
-    /// Why it does not go on.
-    pub problem: Option<String>,
 }
 
 impl DrainState {
     /// How much of the present pass is done.
     pub fn percent(&self) -> u64 {
-        match (self.finished, self.total) {
+        let DrainProgress { done, total, .. } = self.progress;
+        match (self.finished, total) {
             (true, _) => 100,
             (false, 0) => 0,
-            (false, total) => (self.done * 100 / total).min(99),
+            (false, total) => (done * 100 / total).min(99),
         }
     }
 }
@@ -107,15 +84,6 @@ impl Drains {
         drains.push(drain.clone());
         drain
     }
-}
-
-/// What a pass over all blocks did.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Pass {
-    moved: u64,
-    lost: u64,
-    failed: u64,
-    rebuilt: u64,
 }
 
 fn same_store(cloud: &str) -> String {
@@ -318,106 +286,21 @@ impl Node {
             (state.from.clone(), state.to.clone())
         };
         let Some((_, new)) = self.clouds.get(&to) else {
-            drain.update(|state| state.problem = Some(format!("{to:?} is not configured any more")));
+            let problem = format!("{to:?} is not configured any more");
+            drain.update(|state| state.progress.problem = Some(problem));
             return;
         };
-        let old = self.clouds.get(&from).map(|(_, old)| old);
-        let numbers = self.clouds.numbers_in(&from);
-        self.blocks.writes_ended().await;
-        // Backups that look for fragments in the old cloud only must not be the newest when those are deleted there.
-        while self.config.backup.is_on() && !self.back_up().await.complete {
-            drain.update(|state| state.problem = Some("the metadata cannot be backed up at present".into()));
-            self.environment.clock.sleep(PAUSE).await;
-        }
-        let clock = &*self.environment.clock;
-        let pace = tokio::sync::Mutex::new(Pace::new(self.config.upkeep.drain_rate.bytes(), clock));
-        let mut clean_since = None;
-        let mut apart = false;
-        loop {
-            // Configurations change over restarts, and clouds come back: until both have shown that they are two stores,
-            // nothing is deleted.
-            if !apart && let Some(old) = &old {
-                match self.clouds.are_one(&new, old).await {
-                    Ok(Some(true)) => {
-                        let problem = format!("{to:?}: {}", same_store(&from));
-                        drain.update(|state| state.problem = Some(problem));
-                        self.environment.clock.sleep(PAUSE).await;
-                        continue;
-                    }
-                    Ok(Some(false)) => apart = true,
-                    Ok(None) | Err(_) => {}
-                }
-            }
-            let passed = self.pass(drain, &numbers, (old.as_ref(), &new), apart, &pace).await;
-            let now = self.environment.clock.monotonic();
-            let pass = match passed {
-                Ok(pass) => pass,
-                Err(problem) => {
-                    drain.update(|state| state.problem = Some(problem));
-                    self.environment.clock.sleep(PAUSE).await;
-                    continue;
-                }
-            };
-            let is_clean = pass == Pass::default();
-            clean_since = if is_clean { clean_since.or(Some(now)) } else { None };
-            let left = (pass.lost + pass.failed).saturating_sub(pass.rebuilt);
-            let progress = pass.moved + pass.rebuilt > 0;
-            drain.update(|state| {
-                state.stuck = left;
-                state.problem = (left > 0 && !progress).then(|| {
-                    format!(
-                        "{left} fragments can neither be copied nor rebuilt at present; see `kurma status`"
-                    )
-                });
-            });
-            if let Some(since) = clean_since {
-                if let Some(problem) = self.not_backed_up(&to).await {
-                    drain.update(|state| state.problem = Some(problem));
-                    self.environment.clock.sleep(PAUSE).await;
-                    continue;
-                }
-                let left_behind = self.left_behind(old.as_ref()).await;
-                let waited = now.saturating_sub(since);
-                let patience = self.config.upkeep.gc_delay.as_duration() + GRACE;
-                if left_behind == Some(0) || (left_behind.is_none() && !waited.is_zero()) || waited > patience
-                {
-                    return self.finish(drain, &numbers, left_behind.unwrap_or(0)).await;
-                }
-                drain.update(|state| state.left_behind = left_behind.unwrap_or(0));
-                for served in self.served() {
-                    if let Err(error) = served.upkeep.garbage.once().await {
-                        tracing::debug!(%error, "garbage of a cloud that is drained");
-                    }
-                }
-                self.environment.clock.sleep(Duration::from_secs(1)).await;
-            } else if !progress {
-                self.environment.clock.sleep(PAUSE).await;
-            }
-        }
-    }
-
-    /// Why a restore may still need the old cloud, if it may: what the newest backup refers to has to be in the new one, and the
-    /// backup itself, too.
-    async fn not_backed_up(&self, to: &str) -> Option<String> {
-        if !self.config.backup.is_on() {
-            return None;
-        }
-        let status = self.back_up().await;
-        let is_drained = self.clouds.get(to).is_none_or(|(config, _)| config.drained);
-        match status.complete {
-            false => Some("the metadata cannot be backed up at present".into()),
-            true if is_drained || status.has.iter().any(|name| name == to) => None,
-            true => Some(format!("the backup of the metadata is not in {to:?} yet")),
-        }
-    }
-
-    /// Objects in a cloud; `None` when there is none or it does not answer.
-    async fn left_behind(&self, cloud: Option<&Connection>) -> Option<u64> {
-        let cloud = cloud?;
-        if cloud.health().is_sick(Direction::Read) && !cloud.health().admits(Direction::Read) {
-            return None;
-        }
-        cloud.list("", None, COUNTED).await.ok().map(|names| names.len() as u64)
+        let drainer = Drainer {
+            blocks: self.blocks.clone(),
+            env: self.environment.clone(),
+            numbers: self.clouds.numbers_in(&from),
+            from: self.clouds.get(&from).map(|(_, old)| old),
+            to: new,
+            rate: self.config.upkeep.drain_rate.bytes(),
+            gc_delay: self.config.upkeep.gc_delay.as_duration(),
+        };
+        let left_behind = drainer.run(&Draining { node: self, drain, drainer: &drainer }).await;
+        self.finish(drain, &drainer.numbers, left_behind).await;
     }
 
     async fn finish(&self, drain: &Drain, numbers: &BTreeSet<CloudId>, left_behind: u64) {
@@ -435,117 +318,61 @@ impl Node {
             tracing::warn!(cloud = from, %cause, "drained, but not everything could be noted");
         }
         drain.update(|state| {
-            state.left_behind = left_behind;
+            state.progress.left_behind = left_behind;
             state.finished = true;
-            state.problem = noted.err();
+            state.progress.problem = noted.err();
         });
         tracing::info!(cloud = from, to, left_behind, "the cloud is drained");
     }
+}
 
-    /// Looks at every current block once.
-    async fn pass(
-        &self,
-        drain: &Drain,
-        numbers: &BTreeSet<CloudId>,
-        (from, to): (Option<&Connection>, &Connection),
-        delete: bool,
-        pace: &tokio::sync::Mutex<Pace>,
-    ) -> Result<Pass, String> {
-        let served = self.served().into_iter().filter(|served| {
+/// What a drain has to ask the gateway for.
+struct Draining<'a> {
+    node: &'a Node,
+    drain: &'a Drain,
+    drainer: &'a Drainer,
+}
+
+#[async_trait]
+impl DrainOwner<Volume> for Draining<'_> {
+    fn volumes(&self) -> Vec<Arc<Upkeep<Volume>>> {
+        let is_here = |served: &Arc<Served>| {
             let policies = served.volume.policies();
-            policies
-                .iter()
-                .any(|policy| policy.placement.clouds().iter().any(|cloud| numbers.contains(cloud)))
-        });
-        let served: Vec<Arc<Served>> = served.collect();
-        let mut total = 0;
-        for served in &served {
-            total += self.count_blocks(served).await?;
-        }
-        drain.update(|state| (state.done, state.total) = (0, total));
-        let mut pass = Pass::default();
-        // Also what the loop of repairs was faster with.
-        let rebuilt = |served: &Served| {
-            let repaired = served.upkeep.repairer.repaired();
-            repaired.iter().filter(|(cloud, _)| numbers.contains(cloud)).map(|(_, count)| count).sum::<u64>()
+            let mut clouds = policies.iter().flat_map(|policy| policy.placement.clouds());
+            clouds.any(|cloud| self.drainer.numbers.contains(cloud))
         };
-        for served in &served {
-            let (before, mut after) = (rebuilt(served), None);
-            loop {
-                let versions =
-                    served.volume.stored_blocks(after, BATCH).await.map_err(|cause| cause.to_string())?;
-                let Some(last) = versions.last() else { break };
-                after = Some(last.identity);
-                let found = versions.len() as u64;
-                let moves = versions.into_iter().flat_map(|version| {
-                    let places = version.placement.clouds().iter().enumerate();
-                    let here: Vec<u8> =
-                        places.filter(|(_, cloud)| numbers.contains(cloud)).map(|(at, _)| at as u8).collect();
-                    here.into_iter().map(move |fragment| (version.clone(), fragment))
-                });
-                let moves: Vec<_> = moves.collect();
-                let mut moves = iter(moves)
-                    .map(|(version, fragment)| async move {
-                        let upkeep::BlockVersion { identity, key, placement, seal, .. } = &version;
-                        let relocation = Relocation { fragment, from, to, delete };
-                        let volume = &*served.volume;
-                        // What others have copied is due.
-                        pace.lock().await.wait(0, &*self.environment.clock).await;
-                        let moved =
-                            self.blocks.relocate(key, identity, *seal, placement, relocation, volume).await;
-                        if let Relocated::Moved { bytes } = moved {
-                            pace.lock().await.spend(bytes);
-                        }
-                        (version, fragment, moved)
-                    })
-                    .buffer_unordered(PARALLEL);
-                while let Some((version, fragment, moved)) = moves.next().await {
-                    match moved {
-                        Relocated::Moved { bytes: 0 } => {}
-                        Relocated::Moved { bytes } => {
-                            pass.moved += 1;
-                            drain.update(|state| {
-                                state.moved += 1;
-                                state.bytes += bytes;
-                            });
-                        }
-                        Relocated::Lost(fault) => {
-                            pass.lost += 1;
-                            tracing::debug!(%fault, block = %version.identity, "to be rebuilt");
-                            let id = version.identity;
-                            let fragments = [fragment];
-                            let queue =
-                                served.volume.queue_repair(id.object, id.block, id.version, &fragments);
-                            let queued = queue.await;
-                            queued.map_err(|cause| cause.to_string())?;
-                        }
-                        Relocated::Failed(fault) => {
-                            pass.failed += 1;
-                            tracing::debug!(%fault, block = %version.identity, "not moved yet");
-                        }
-                    }
-                }
-                drain.update(|state| state.done += found);
-            }
-            if pass.lost > 0 {
-                served.upkeep.repairer.retry_now();
-                let _report = served.upkeep.repairer.once().await.map_err(|cause| cause.to_string())?;
-                pass.rebuilt += rebuilt(served).saturating_sub(before);
-            }
-        }
-        Ok(pass)
+        let served = self.node.served().into_iter().filter(is_here);
+        served.map(|served| served.upkeep.clone()).collect()
     }
 
-    /// Current blocks of a volume.
-    pub async fn count_blocks(&self, served: &Served) -> Result<u64, String> {
-        let (mut total, mut after) = (0, None);
-        loop {
-            let versions =
-                served.volume.stored_blocks(after, 4096).await.map_err(|cause| cause.to_string())?;
-            let Some(last) = versions.last() else { return Ok(total) };
-            after = Some(last.identity);
-            total += versions.len() as u64;
+    async fn are_apart(&self) -> Result<bool, String> {
+        let Some(old) = &self.drainer.from else { return Ok(false) };
+        match self.node.clouds.are_one(&self.drainer.to, old).await {
+            Ok(Some(true)) => {
+                let state = self.drain.state.borrow();
+                Err(format!("{:?}: {}", state.to, same_store(&state.from)))
+            }
+            Ok(Some(false)) => Ok(true),
+            Ok(None) | Err(_) => Ok(false),
         }
+    }
+
+    async fn back_up(&self) -> Result<(), String> {
+        if !self.node.config.backup.is_on() {
+            return Ok(());
+        }
+        let status = self.node.back_up().await;
+        let to = self.drain.state.borrow().to.clone();
+        let is_drained = self.node.clouds.get(&to).is_none_or(|(config, _)| config.drained);
+        match status.complete {
+            false => Err("the metadata cannot be backed up at present".into()),
+            true if is_drained || status.has.contains(&to) => Ok(()),
+            true => Err(format!("the backup of the metadata is not in {to:?} yet")),
+        }
+    }
+
+    fn told(&self, progress: &DrainProgress) {
+        self.drain.update(|state| state.progress = progress.clone());
     }
 }
 

@@ -5,7 +5,8 @@
 //! Streams are late, end anywhere in a message, or lead nowhere for a while in one direction or both. Clouds refuse, throttle, hang, are slow, do things and say that they failed; the owner of one of them flips bits, gives back
 //! older or other objects, parts of them or nothing, shows the past, drops what it has confirmed. Wall clocks go wrong and jump.
 //! The disk of the journal is full for a while. Machines are killed or lose their power, anywhere or at a named failpoint, and what
-//! was not synced is torn or lost; the next one starts from what is left. Sites burn down; the next one starts from what the clouds have.
+//! was not synced is torn or lost; the next one starts from what is left. Sites burn down; the next one starts from what the clouds have. Clouds
+//! are emptied into new ones.
 //!
 //! What must hold, whatever happens:
 //!
@@ -37,7 +38,7 @@
 //!
 //! That the simulator would notice is tested, too: each of the mutants in `environment::mutant` breaks one promise, and is found.
 //!
-//! What it is not: it has one gateway, whose clouds are never replaced, and its clients end with every machine: what they reclaim after a restart is tested elsewhere
+//! What it is not: it has one gateway, and its clients end with every machine: what they reclaim after a restart is tested elsewhere
 //! (`nfs4-client`, and the histories of real clients). There is nothing in this crate but tests.
 
 #![deny(missing_docs)]

@@ -1,9 +1,10 @@
 //! One gateway: what outlives its machines ([`Site`]), a machine that is running ([`machine::Machine`]), and the server in front of it
-//! ([`front::Front`]). Its metadata go to the clouds ([`backups`]), and come back from there when it burns down ([`restore`]).
+//! ([`front::Front`]). Its metadata go to the clouds ([`backups`]), and come back from there when it burns down ([`restore`]). Clouds are emptied and replaced ([`drains`]).
 
 pub mod audit;
 pub mod backups;
 pub mod death;
+pub mod drains;
 pub mod front;
 pub mod machine;
 pub mod restore;
@@ -32,6 +33,8 @@ pub struct Setup {
     pub scheme: &'static str,
     /// How many clouds that takes.
     pub clouds: u16,
+    /// Clouds that others can be emptied into, besides.
+    pub spares: u16,
     /// One of them loses what it has; otherwise nothing is ever missing that is not known to be.
     pub loses: bool,
     /// Sealed blocks up to this size travel together.
@@ -70,7 +73,7 @@ impl Site {
         // The clock is never faster than that.
         let longest_late = Duration::from_secs(setup.gc_delay) * 9 / 10;
         let cloud = |number| Store::new(seed, number, &world, &inspector, longest_late);
-        let clouds = (0..setup.clouds).map(cloud).collect();
+        let clouds = (0..setup.clouds + setup.spares).map(cloud).collect();
         let key_file = KeyFile::generate(GatewayId(1), &SeededEntropy::new(seed, 0));
         world.time().set_skew(setup.skew);
         let disk = SimDisk::new(MemoryDisk::new(), world.clone());

@@ -129,6 +129,7 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
         Mutant::FormerLife => {
             &["bytes instead of", "a listing shows", "are none of the", "did something else"]
         }
+        Mutant::UnsavedUntold => &["bytes instead of", "are none of the", "files differ"],
         Mutant::LockDropped => {
             &["was drawn twice", "half of a transaction", "had been taken", "are none of the"]
         }

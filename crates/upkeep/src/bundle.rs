@@ -13,6 +13,9 @@ use crate::{
     Scrubber, UpkeepConfig, UpkeepError, WriteBack,
 };
 
+/// Blocks counted at a time.
+const COUNTED: usize = 4096;
+
 /// All upkeep of one volume. [`Upkeep::start`] runs the loops; the parts can also be driven one by one.
 pub struct Upkeep<V: ?Sized> {
     /// Dirty data to the clouds.
@@ -29,7 +32,7 @@ pub struct Upkeep<V: ?Sized> {
     pub reaper: Reaper<V>,
     /// Files on their way to another policy.
     pub migrator: Migrator<V>,
-    volume: Arc<V>,
+    pub(crate) volume: Arc<V>,
     cache: Cache,
     env: Environment,
     stop: CancellationToken,
@@ -114,6 +117,18 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
     /// Blocks in the repair queue.
     pub async fn queued_repairs(&self) -> Result<u64, UpkeepError> {
         self.repairer.queued().await
+    }
+
+    /// Blocks and packs that are stored.
+    pub async fn count_blocks(&self) -> Result<u64, UpkeepError> {
+        let (mut total, mut after) = (0, None);
+        loop {
+            let versions = self.volume.stored_blocks(after, COUNTED).await;
+            let versions = versions.map_err(UpkeepError::volume("counting blocks"))?;
+            let Some(last) = versions.last() else { return Ok(total) };
+            after = Some(last.identity);
+            total += versions.len() as u64;
+        }
     }
 
     /// Starts to check all fragments once in every period. Once.

@@ -15,7 +15,7 @@
 //! - [`Reaper`] takes removed files apart once they are closed.
 //! - [`Migrator`] has write-back store blocks once more whose file has another policy now (decision 28).
 //!
-//! A [`Gate`] before write-back may hold files back, as a scanner for malware does (crate `scan`).
+//! A [`Drainer`] empties a cloud when somebody asks for that. A [`Gate`] before write-back may hold files back, as a scanner for malware does (crate `scan`).
 //!
 //! What it is not: it decides nothing about files. What is to be stored, deleted or repaired comes from the volume
 //! ([`MaintainedVolume`]), and how from the block store.
@@ -26,6 +26,7 @@ mod backoff;
 mod bundle;
 mod clean;
 mod config;
+mod drain;
 mod error;
 mod garbage;
 mod gate;
@@ -43,6 +44,7 @@ mod write_back;
 pub use bundle::{Flushed, Upkeep};
 pub use clean::{CleanReport, Cleaner, CleaningCosts, PacksSeen};
 pub use config::UpkeepConfig;
+pub use drain::{DrainOwner, DrainProgress, Drainer};
 pub use error::UpkeepError;
 pub use garbage::{GarbageCollector, GarbageReport};
 pub use gate::Gate;

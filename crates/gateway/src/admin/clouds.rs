@@ -313,11 +313,11 @@ async fn end_replacement(node: &Node, name: &str, remove: bool) -> Result<(), Re
 async fn follow(drain: Arc<Drain>, meter: Meter) -> Answer {
     let mut watch = drain.watch();
     let ended = watch.wait_for(|state| {
-        meter.set(state.done, Some(state.total));
-        state.finished || state.problem.is_some()
+        meter.set(state.progress.done, Some(state.progress.total));
+        state.finished || state.progress.problem.is_some()
     });
     let state = ended.await.map_err(Refusal::failed)?.clone();
-    match &state.problem {
+    match &state.progress.problem {
         Some(problem) => Err(Refusal::attention(format!("{problem}; the gateway goes on trying"))),
         None => Ok(Json(json!(state))),
     }

@@ -111,7 +111,7 @@ pub(super) async fn scrub(
         if is_watched {
             let mut total = 0;
             for served in &volumes {
-                total += node.count_blocks(served).await.map_err(Refusal::failed)?;
+                total += served.upkeep.count_blocks().await.map_err(Refusal::failed)?;
             }
             counted.expect(total * percent / 100);
         }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use file_system::{Authority, Caller, CommitMode, FileSystem, Mode, Name, OpenCreate, SetAttributes};
 
@@ -28,8 +30,9 @@ async fn a_cloud_is_not_drained_into_itself_under_another_name() {
     node.clouds.place(&node.store, &node.blocks, &numbers, &place).await.unwrap();
     node.resume_drains();
     let mut watch = node.drains.of("b").unwrap().watch();
-    let state = watch.wait_for(|state| state.finished || state.problem.is_some()).await.unwrap().clone();
-    assert!(!state.finished && state.problem.unwrap().contains("the same store"));
+    let state =
+        watch.wait_for(|state| state.finished || state.progress.problem.is_some()).await.unwrap().clone();
+    assert!(!state.finished && state.progress.problem.unwrap().contains("the same store"));
     node.stop.cancel();
 }
 
@@ -62,6 +65,8 @@ async fn clouds_that_are_sick_are_tried_last() {
 async fn a_drain_copies_no_faster_than_it_may() {
     const RATE: u64 = 4 << 20;
     const FILES: u8 = 24;
+    /// Of fragments that are copied at a time.
+    const PARALLEL: u64 = 8;
     let folder = tempfile::tempdir().unwrap();
     let more = format!("[upkeep]\ndrain_rate = \"{RATE}B\"\n[backup]\ninterval = \"0s\"\n");
     let node = test_node::open_with(folder.path(), &["a", "b", "c", "d"], &more).await;
@@ -79,10 +84,10 @@ async fn a_drain_copies_no_faster_than_it_may() {
     let begun = node.environment.clock.monotonic();
     let Ok(drain) = node.drain("b", Some("d")).await else { panic!("it does not begin") };
     let mut watch = drain.watch();
-    let copied = watch.wait_for(|state| state.moved >= FILES.into()).await.unwrap().bytes;
+    let copied = watch.wait_for(|state| state.progress.moved >= FILES.into()).await.unwrap().progress.bytes;
     assert!(copied >= u64::from(FILES) << 19, "{copied}");
     // What is under way at a time goes beyond.
-    let paced = copied - PARALLEL as u64 * copied / u64::from(FILES);
+    let paced = copied - PARALLEL * copied / u64::from(FILES);
     let least = Duration::from_secs_f64(paced as f64 / RATE as f64);
     let took = node.environment.clock.monotonic() - begun;
     assert!(took + Duration::from_millis(1) >= least, "{copied} bytes within {took:?}");

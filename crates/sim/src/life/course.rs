@@ -220,7 +220,9 @@ impl Life {
                 let front = Front::open(site, &machine, number).await;
                 let stage = Stage::set(site, &machine, front.as_ref(), tickets, progress).await?;
                 let stage = Stage { troubles: &phase.troubles, restored: restored.clone(), ..stage };
-                audit::tell_owners(&site.clouds, &machine.volume).await.map_err(|error| error.to_string())?;
+                audit::tell_owners(&site.clouds, &machine.drains.places(), &machine.volume)
+                    .await
+                    .map_err(|error| error.to_string())?;
                 stage.resume(clients).await;
                 *restored = None;
                 let work =
@@ -448,7 +450,8 @@ impl<'a> Stage<'a> {
             }
             if self.site.clouds[usize::from(EVIL)].weather() == Weather::Lying(Lie::Swapped) {
                 let (clouds, volume) = (self.site.clouds.clone(), self.machine.volume.clone());
-                drop(tokio::spawn(async move { audit::tell_owners(&clouds, &volume).await }));
+                let places = self.machine.drains.places();
+                drop(tokio::spawn(async move { audit::tell_owners(&clouds, &places, &volume).await }));
             }
         }
     }
@@ -480,6 +483,7 @@ impl<'a> Stage<'a> {
             Trouble::Scrub => drop(tokio::spawn(async move { upkeep.scrubber.once(100, 0).await })),
             Trouble::Move(scheme) => self.machine.move_files(scheme),
             Trouble::Rotate => self.machine.rotate_keys(),
+            Trouble::Drain(number) => self.machine.drain(number),
         }
     }
 

@@ -16,6 +16,8 @@ pub const CLIENTS: usize = 3;
 const PHASE: u64 = 700;
 /// Operations of a plan that are shown one by one.
 const SHOWN: usize = 40;
+/// Clouds that others are emptied into, one after the other.
+const SPARES: u16 = 2;
 /// The cloud whose owner is not to be trusted.
 pub const EVIL: u16 = 0;
 
@@ -66,6 +68,8 @@ pub enum Trouble {
     Move(&'static str),
     /// Keys of files are to be under a new epoch's key.
     Rotate,
+    /// The cloud that this number is in is emptied into another one.
+    Drain(u16),
 }
 
 /// What the owner of the cloud [`EVIL`] may do.
@@ -99,6 +103,7 @@ impl Plan {
         let setup = Setup {
             scheme,
             clouds,
+            spares: 0,
             loses: evil == Evil::Loses,
             longest_packed: dice.pick(&[0, 0, 16 << 10]),
             skew: dice.pick(&[0, 0, -500, 500, 50_000]),
@@ -118,7 +123,23 @@ impl Plan {
         if dice.percent(35) {
             plan.back_up(&mut dice, evil);
         }
+        let mut dice = Dice::new(seed, "drains");
+        if dice.percent(35) {
+            plan.drain(&mut dice);
+        }
         plan
+    }
+
+    /// Clouds are emptied.
+    fn drain(&mut self, dice: &mut Dice) {
+        self.setup.spares = SPARES;
+        for phase in &mut self.phases {
+            if dice.percent(25) {
+                let number = dice.below(self.setup.clouds.into()) as u16;
+                phase.troubles.push((dice.below(phase.length()), Trouble::Drain(number)));
+                phase.troubles.sort_by_key(|(at, _)| *at);
+            }
+        }
     }
 
     /// The metadata are backed up, and sites burn down.
@@ -141,7 +162,7 @@ impl Plan {
                 (Some(point), 3) => point.how = End::Burn,
                 _ => {}
             }
-            let length = phase.steps.iter().map(Vec::len).sum::<usize>() as u64;
+            let length = phase.length();
             for _ in 0..dice.below(3) {
                 let trouble = dice.pick(&[Trouble::Flush, Trouble::Flush, Trouble::BackUp]);
                 phase.troubles.push((dice.below(length), trouble));
@@ -178,6 +199,11 @@ impl fmt::Display for Plan {
 }
 
 impl Phase {
+    /// Operations of all clients.
+    fn length(&self) -> u64 {
+        self.steps.iter().map(Vec::len).sum::<usize>() as u64
+    }
+
     fn new(dice: &mut Dice, length: u64, world: (Evil, u16, &[&'static str]), is_remote: bool) -> Phase {
         let mut steps: [Vec<Step>; CLIENTS] = Default::default();
         for number in 0..length as usize {

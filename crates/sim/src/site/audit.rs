@@ -11,11 +11,12 @@ use upkeep::{GarbageRow, RepairRow};
 use volume::{Volume, VolumeError};
 
 use super::Site;
+use super::drains::{Place, Places};
 use super::machine::Machine;
 use crate::world::cloud::Store;
 
-/// Where fragments are, or should be.
-type Places = BTreeSet<(CloudId, String)>;
+/// Where fragments are, or should be: numbers of clouds, and names.
+type Objects = BTreeSet<(u16, String)>;
 
 /// Rounds of upkeep in which all must have come to rest.
 const ROUNDS: usize = 20;
@@ -45,8 +46,9 @@ pub async fn come_to_rest(site: &Site, machine: &Machine) -> Result<(), String> 
         };
         let _ = machine.upkeep.garbage.once().await.map_err(|error| fail("garbage")(&error))?;
         let cleaned = machine.upkeep.cleaner.once().await.map_err(|error| fail("cleaning")(&error))?;
+        let is_moving = machine.drains.places().moving().is_some();
         let is_dirty = flushed.left_dirty_bytes > 0 || machine.cache.dirty_bytes(Scope::All) > 0;
-        if !is_dirty && is_backed_up && cleaned.made == 0 && is_at_rest(volume).await? {
+        if !is_dirty && !is_moving && is_backed_up && cleaned.made == 0 && is_at_rest(volume).await? {
             return Ok(());
         }
     }
@@ -75,7 +77,7 @@ async fn what_is_left(volume: &Volume) -> Result<String, String> {
 }
 
 /// Tells the owners of clouds which objects are versions of the same block: whoever trusts none of them must assume that they know.
-pub async fn tell_owners(clouds: &[Arc<Store>], volume: &Volume) -> Result<(), VolumeError> {
+pub async fn tell_owners(clouds: &[Arc<Store>], places: &Places, volume: &Volume) -> Result<(), VolumeError> {
     let mut after = None;
     loop {
         let page = volume.named_blocks(after, 99).await?;
@@ -83,7 +85,10 @@ pub async fn tell_owners(clouds: &[Arc<Store>], volume: &Volume) -> Result<(), V
         after = Some(last.identity);
         for version in &page {
             let kin = (version.identity.object.number.0, version.identity.block.0);
-            version.fragments().for_each(|(cloud, name)| clouds[usize::from(cloud.0)].tell(&name, kin));
+            for (number, name) in version.fragments() {
+                let Place { from, to } = places.of(number);
+                from.into_iter().chain([to]).for_each(|cloud| clouds[usize::from(cloud)].tell(&name, kin));
+            }
         }
     }
 }
@@ -92,27 +97,32 @@ pub async fn tell_owners(clouds: &[Arc<Store>], volume: &Volume) -> Result<(), V
 pub async fn check_clouds(site: &Site, machine: &Machine) -> Result<(), String> {
     let volume = &machine.volume;
     let error = |error: VolumeError| error.to_string();
-    let mut current = Places::new();
+    let places = machine.drains.places();
+    let at = |(number, name): (CloudId, String)| (places.of(number).to, name);
+    let mut current = Objects::new();
     let mut after = None;
     loop {
         let page = volume.named_blocks(after, 99).await.map_err(error)?;
         let Some(last) = page.last() else { break };
         after = Some(last.identity);
-        current.extend(page.iter().flat_map(|version| version.fragments()));
+        current.extend(page.iter().flat_map(|version| version.fragments()).map(at));
     }
     let leaving = volume.all_garbage(None, usize::MAX).await.map_err(error)?;
     let mut unsettled = volume.unsettled(None, usize::MAX).await.map_err(error)?;
     unsettled.extend(volume.unsettled_packs(None, usize::MAX).await.map_err(error)?);
     let versions = leaving.into_iter().chain(unsettled).flat_map(GarbageRow::into_versions);
-    let passing: Places = versions.flat_map(|version| version.fragments().collect::<Vec<_>>()).collect();
-    let mut queued = Places::new();
+    let passing: Objects =
+        versions.flat_map(|version| version.fragments().map(at).collect::<Vec<_>>()).collect();
+    let mut queued = Objects::new();
     for RepairRow { version, fragments, .. } in volume.repairs(None, usize::MAX).await.map_err(error)? {
-        let all: Vec<_> = version.iter().flat_map(|version| version.fragments()).collect();
+        let all: Vec<_> = version.iter().flat_map(|version| version.fragments()).map(at).collect();
         queued.extend(fragments.iter().filter_map(|fragment| all.get(usize::from(*fragment)).cloned()));
     }
-    let clouds = site.clouds.iter().zip(0..);
-    let there: Places = clouds
-        .flat_map(|(cloud, number)| cloud.names().into_iter().map(move |name| (CloudId(number), name)))
+    // What comes late into a cloud that was emptied is no longer anybody's.
+    let in_use = places.in_use();
+    let clouds = site.clouds.iter().zip(0..).filter(|(_, number)| in_use.contains(number));
+    let there: Objects = clouds
+        .flat_map(|(cloud, number)| cloud.names().into_iter().map(move |name| (number, name)))
         .collect();
     let lost: Vec<_> = current.difference(&there).filter(|at| !queued.contains(at)).take(5).collect();
     if !lost.is_empty() {
@@ -124,11 +134,12 @@ pub async fn check_clouds(site: &Site, machine: &Machine) -> Result<(), String> 
         if lacking > 0 {
             return Err(format!("{lacking} clouds lack a part of the backup"));
         }
+        backups.check_heads().await?;
         of_backups.extend(backups.object_names().await);
     }
     // What was stored after the backup that a site was restored from belongs to nobody.
-    let is_of_burnt = |(cloud, name): &(CloudId, String)| {
-        let sender = site.clouds[usize::from(cloud.0)].sender(name);
+    let is_of_burnt = |(cloud, name): &(u16, String)| {
+        let sender = site.clouds[usize::from(*cloud)].sender(name);
         site.burnt.is_some_and(|burnt| sender.is_some_and(|sender| sender <= burnt))
     };
     let unknown = there.iter().filter(|at| !current.contains(at) && !passing.contains(at));

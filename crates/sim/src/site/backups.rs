@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backup::{
-    BackupError, BackupKeys, Content, Maker, Notes, Place, Progress, Rival, State, Survey, Unsaved, Who,
-    Writer,
+    BackupError, BackupKeys, Content, Maker, Notes, Place, Progress, Rival, Standing, State, Survey, Unsaved,
+    Who, Writer,
 };
 use bytes::Bytes;
 use cache::Cache;
@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use seal::KeyFile;
 
 use super::Site;
+use super::drains::Drains;
 use crate::life::account::{Moment, Promise};
 use crate::world::World;
 
@@ -140,10 +141,13 @@ pub struct Backups {
     store: LocalStore,
     cache: Cache,
     connections: Vec<Connection>,
+    drains: Arc<Drains>,
     late_puts: Duration,
     record: Arc<Record>,
     world: World,
     making: tokio::sync::Mutex<Option<Maker>>,
+    /// Emptied clouds that have nothing of it any more.
+    left: Mutex<BTreeSet<String>>,
 }
 
 /// What goes into one backup.
@@ -175,6 +179,7 @@ impl Backups {
         setup: BackupSetup,
         env: &Environment,
         (store, cache, connections): (&LocalStore, &Cache, &[Connection]),
+        drains: Arc<Drains>,
     ) -> Backups {
         Backups {
             setup,
@@ -183,10 +188,12 @@ impl Backups {
             store: store.clone(),
             cache: cache.clone(),
             connections: connections.to_vec(),
+            drains,
             late_puts: Duration::from_secs(site.setup.gc_delay),
             record: site.record.clone(),
             world: site.world.clone(),
             making: tokio::sync::Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -231,6 +238,9 @@ impl Backups {
                 if is_complete && !self.world.is_dead() {
                     self.is_complete(maker);
                 }
+                if is_complete {
+                    self.leave(maker).await;
+                }
                 Ok(is_complete)
             }
             Err(BackupError::Rival(rival)) => {
@@ -246,6 +256,32 @@ impl Backups {
         let Progress { mark: Some(mark), .. } = maker.writer.progress() else { return };
         let mut inner = self.record.0.lock();
         inner.complete = Some((maker.writer.state().id, mark.backup));
+    }
+
+    /// Clouds that are emptied, or have been, have no backups any more.
+    async fn leave(&self, maker: &mut Maker) {
+        let in_use = self.names();
+        self.left.lock().retain(|name| !in_use.contains(name));
+        for place in self.answering(|name| !in_use.contains(name)) {
+            if !self.left.lock().contains(&place.name) && maker.writer.leave(&place).await {
+                self.left.lock().insert(place.name);
+            }
+        }
+    }
+
+    /// Makes a backup that this cloud has, too.
+    ///
+    /// # Errors
+    /// It has it not, or too few others have it.
+    pub async fn make_with(&self, cloud: u16) -> Result<(), String> {
+        let is_complete = self.make().await?;
+        let making = self.making.lock().await;
+        let has =
+            making.as_ref().is_some_and(|maker| maker.writer.progress().has.contains(&cloud.to_string()));
+        match is_complete && has {
+            true => Ok(()),
+            false => Err("not everybody has the backup".to_owned()),
+        }
     }
 
     async fn writer(&self) -> Result<Writer, String> {
@@ -318,12 +354,34 @@ impl Backups {
         }
     }
 
-    fn names(&self) -> Vec<String> {
-        (0..self.connections.len()).map(|number| number.to_string()).collect()
+    /// Whoever looks finds the newest backup of this gateway in every cloud.
+    pub async fn check_heads(&self) -> Result<(), String> {
+        let survey = Survey::of(&self.keys, &self.places()).await;
+        let newest = survey.newest().ok_or("no cloud has a backup")?;
+        let making = self.making.lock().await;
+        let state = making.as_ref().map(|maker| maker.writer.state()).ok_or("no writer")?;
+        if newest.id != state.id {
+            return Err(format!("somebody else's backup is the newest: {newest:?}"));
+        }
+        let standings = survey.standings(newest);
+        match standings.iter().all(|(_, standing)| *standing == Standing::Current) {
+            true if standings.len() == self.names().len() => Ok(()),
+            _ => Err(format!("not every cloud has the newest backup: {standings:?}")),
+        }
     }
 
-    /// Those clouds that are worth asking.
+    /// The clouds that have backups.
+    fn names(&self) -> Vec<String> {
+        self.drains.places().in_use().iter().map(u16::to_string).collect()
+    }
+
+    /// Those of them that are worth asking.
     fn places(&self) -> Vec<Place> {
+        let in_use = self.names();
+        self.answering(|name| in_use.contains(name))
+    }
+
+    fn answering(&self, which: impl Fn(&String) -> bool) -> Vec<Place> {
         let answers = |connection: &Connection| {
             let health = connection.health();
             [Direction::Read, Direction::Write]
@@ -333,7 +391,7 @@ impl Backups {
         places(&self.connections, self.late_puts)
             .into_iter()
             .zip(&self.connections)
-            .filter(|(_, of)| answers(of))
+            .filter(|(place, of)| which(&place.name) && answers(of))
             .map(|(place, _)| place)
             .collect()
     }

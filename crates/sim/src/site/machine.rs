@@ -18,6 +18,7 @@ use volume::{NewVolume, Policy, Volume, Volumes, VolumesOptions};
 
 use super::Site;
 use super::backups::Backups;
+use super::drains::Drains;
 use crate::world::World;
 use crate::world::entropy::SeededEntropy;
 
@@ -48,6 +49,7 @@ pub struct Machine {
     pub upkeep: Arc<Upkeep<Volume>>,
     pub cache: Cache,
     pub backups: Option<Arc<Backups>>,
+    pub drains: Arc<Drains>,
     keeping: Option<JoinHandle<()>>,
     world: World,
     journal: Journal,
@@ -151,6 +153,13 @@ impl Parts {
         Parts { env, connections, store, journal_config, incidents, blocks, cache, journal }
     }
 
+    /// Where everything is; from now on it is looked for there.
+    pub async fn drains(&self, site: &Site) -> Arc<Drains> {
+        let of = (&self.store, &self.blocks, &*self.connections);
+        Drains::open(site, &self.env, of).await.expect("it is noted where everything is")
+    }
+
+    /// After it is known where everything is.
     pub async fn volumes(&self, site: &Site) -> Volumes {
         let options = VolumesOptions {
             environment: self.env.clone(),
@@ -176,6 +185,7 @@ impl Machine {
     /// Switches a machine on, in a runtime of its own. Panics if what the last one has left cannot be opened.
     pub async fn start(site: &Site, number: u64) -> Machine {
         let parts = Parts::open(site, number);
+        let drains = parts.drains(site).await;
         let volumes = Arc::new(parts.volumes(site).await);
         let Parts { env, connections, store, journal_config, incidents, blocks, cache, journal } = parts;
         site.record.start();
@@ -183,7 +193,7 @@ impl Machine {
             // What the newest safe backup refers to stays: a row of the garbage that is in it is no part of what it restores.
             let changed = store.clone();
             volumes.hold_garbage(move |row| !changed.has_changed(row));
-            Arc::new(Backups::new(site, setup, &env, (&store, &cache, &connections)))
+            Arc::new(Backups::new(site, setup, &env, (&store, &cache, &connections), drains.clone()))
         });
         let volume = match volumes.get("home") {
             Some(volume) => volume,
@@ -196,6 +206,8 @@ impl Machine {
         let upkeep = Upkeep::new(Arc::new(volume.clone()), cache.clone(), blocks, env.clone(), config, None);
         upkeep.start();
         drop(tokio::spawn(rekey(volume.clone(), env.clone())));
+        let (resumed, of) = (drains.clone(), (upkeep.clone(), backups.clone()));
+        drop(tokio::spawn(async move { resumed.resume(of).await }));
         let keeping = backups.clone().map(|backups| tokio::spawn(backups.keep()));
         let world = site.world.clone();
         Machine {
@@ -205,6 +217,7 @@ impl Machine {
             upkeep,
             cache,
             backups,
+            drains,
             keeping,
             world,
             journal,
@@ -223,6 +236,12 @@ impl Machine {
             volumes.set_policy("home", policy).await?;
             volume.migrate("").await
         }));
+    }
+
+    /// The cloud that this number is in is emptied into another one.
+    pub fn drain(&self, number: u16) {
+        let (drains, of) = (self.drains.clone(), (self.upkeep.clone(), self.backups.clone()));
+        drop(tokio::spawn(async move { drains.begin(CloudId(number), of).await }));
     }
 
     /// A new epoch of keys begins.

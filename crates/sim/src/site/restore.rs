@@ -43,6 +43,7 @@ pub async fn restore(site: &Site, number: u64) -> Result<Restored, String> {
     volume::after_load(&parts.store, parts.env.clock.wall()).await.map_err(|error| told(&error))?;
     let state = State::restored(chosen.as_parent(), survey.known());
     StoredState(&parts.store).save(&state).await?;
+    let _where_everything_is = parts.drains(site).await;
     let volumes = parts.volumes(site).await;
     let mut lost = BTreeMap::new();
     for unsaved in &unsaved {
