@@ -56,6 +56,8 @@ pub struct Report {
     /// Sites that burnt down, and files that were lost in part.
     pub restores: u64,
     pub lost: u64,
+    /// Clouds that were emptied.
+    pub emptied: u64,
     pub trace: Vec<String>,
 }
 
@@ -281,6 +283,9 @@ impl Life {
                 audit::come_to_rest(site, &machine).await?;
                 audit::check_metadata(&machine.volume).await?;
                 audit::check_clouds(site, &machine).await?;
+                let in_use = machine.drains.places().in_use();
+                report.emptied =
+                    (0..site.setup.clouds).filter(|cloud| !in_use.contains(cloud)).count() as u64;
                 machine.cache.drop_clean().await;
                 for client in clients.iter() {
                     client.check(&stage).await;
