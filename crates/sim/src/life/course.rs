@@ -195,6 +195,10 @@ impl Life {
             }
         })?;
         self.report.lost += restored.lost.len() as u64;
+        let restored = match self.restored.take() {
+            Some(before) => restored.after(&before),
+            None => restored,
+        };
         self.restored = Some(Rc::new(restored));
         self.site.left(self.site.disk.platter().kill());
         Ok(())

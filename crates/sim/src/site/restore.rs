@@ -16,10 +16,25 @@ use crate::life::account::{Moment, Promise};
 pub struct Restored {
     /// The state of this moment.
     pub instant: Moment,
+    /// When that was done; of several, the first.
+    done: Moment,
     /// What had been said before the loss.
     pub promise: Promise,
     /// Files that were not whole in the clouds.
     pub lost: BTreeMap<FileId, Settled>,
+}
+
+impl Restored {
+    /// What this restore and the one before have done to those who have looked after neither: a backup that was made in between has what the
+    /// first one left.
+    pub fn after(self, before: &Restored) -> Restored {
+        if self.instant < before.done {
+            return self;
+        }
+        let Restored { instant, done, promise, ref lost } = *before;
+        let lost = lost.iter().map(|(file, settled)| (*file, settled.clone())).chain(self.lost).collect();
+        Restored { instant, done, promise, lost }
+    }
 }
 
 /// Makes a disk out of nothing but the key file and the clouds.
@@ -60,5 +75,5 @@ pub async fn restore(site: &Site, number: u64) -> Result<Restored, String> {
     }
     volumes.close().await.map_err(|error| told(&error))?;
     parts.close().await;
-    Ok(Restored { instant, promise, lost })
+    Ok(Restored { instant, done: site.world.now(), promise, lost })
 }
