@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nfs4::bits::compound_mode;
-use nfs4::{CompoundModeArgs, FileHandle, NfsArgOp, StateId, StateOwner};
+use nfs4::{CompoundModeArgs, NfsArgOp, StateId, StateOwner};
 use nfs4_client::operations::close;
 use nfs4_client::{ClientError, OpenState};
 
@@ -88,8 +88,10 @@ pub(super) struct Plan {
     pub operations: Vec<NfsArgOp>,
     pub pieces: Vec<Piece>,
     pub openings: Vec<Opening>,
-    /// Operations under the state id of a file that stays open.
+    /// Operations under the state id of a file that stays open: the current filehandle's.
     pub states: Vec<(usize, Arc<OpenState>)>,
+    /// Those that read the saved filehandle under one.
+    pub sources: Vec<(usize, Arc<OpenState>)>,
     pub only_reads: bool,
     /// Whether all of it is done or nothing.
     pub atomic: bool,
@@ -136,6 +138,7 @@ struct Mark {
     operations: usize,
     openings: usize,
     states: usize,
+    sources: usize,
     request: usize,
     reply: usize,
     position: Position,
@@ -202,6 +205,7 @@ impl Plan {
             operations: self.operations.len(),
             openings: self.openings.len(),
             states: self.states.len(),
+            sources: self.sources.len(),
             request: self.request,
             reply: self.reply,
             position: self.position.clone(),
@@ -215,6 +219,7 @@ impl Plan {
         self.operations.truncate(mark.operations);
         self.openings.truncate(mark.openings);
         self.states.truncate(mark.states);
+        self.sources.truncate(mark.sources);
         if let Some(opening) = self.openings.last_mut() {
             opening.close = mark.close;
         }
@@ -239,7 +244,7 @@ impl Plan {
     pub fn renewed(&self) -> Result<Vec<NfsArgOp>, ClientError> {
         let mut operations = self.operations.clone();
         for (index, open) in &self.states {
-            let (state_id, handle) = (open.state_id()?, open.handle());
+            let state_id = open.state_id()?;
             match &mut operations[*index] {
                 NfsArgOp::Read(it) => it.state_id = state_id,
                 NfsArgOp::Write(it) => it.state_id = state_id,
@@ -248,11 +253,13 @@ impl Plan {
                 NfsArgOp::DelegReturn(it) => {
                     it.state_id = open.read_delegation().map_or(it.state_id, |id| id.newest());
                 }
-                NfsArgOp::Copy(it) if is_last_put(&self.operations[..*index], handle) => {
-                    it.destination_state_id = state_id;
-                }
-                NfsArgOp::Copy(it) => it.source_state_id = state_id,
+                NfsArgOp::Copy(it) => it.destination_state_id = state_id,
                 _ => {}
+            }
+        }
+        for (index, open) in &self.sources {
+            if let NfsArgOp::Copy(it) = &mut operations[*index] {
+                it.source_state_id = open.state_id()?;
             }
         }
         Ok(operations)
@@ -299,9 +306,4 @@ fn may_follow(before: &[Work], step: &Step) -> bool {
         _ => false,
     };
     copies.into_iter().all(apart)
-}
-
-/// Whether the current filehandle is this file: of the two of a COPY, the destination.
-fn is_last_put(operations: &[NfsArgOp], handle: &FileHandle) -> bool {
-    matches!(operations.last(), Some(NfsArgOp::PutFh(put)) if put.file_handle == *handle)
 }

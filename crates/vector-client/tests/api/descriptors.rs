@@ -46,6 +46,29 @@ async fn what_is_open_for_reading_alone_is_not_written_however_little() {
                 assert_eq!(refused.error.errno(), 9, "{refused}");
             }
         }
+        let nothing = Copy { length: 0, create: None, truncate: false, ..Copy::whole("/home/a", read, 0) };
+        let refused = world.client.vsscopy(vec![nothing]).await.unwrap_err();
+        assert_eq!(refused.error.errno(), 9, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_between_open_files_may_replace_what_is_there() {
+    for world in World::each().await {
+        let files = vec![Write::whole("/home/a", 0o600, "new"), Write::whole("/home/b", 0o600, "longer")];
+        world.client.vwrite(files.clone()).await.unwrap();
+        let opens = vec![Open::read("/home/a"), Open::write("/home/b")];
+        let opened = world.client.vopen(opens).await.unwrap();
+        let (from, to) = (Target::from(opened[0]), Target::from(opened[1]));
+        for source in [from, "/home/a".into()] {
+            for destination in [to.clone(), "/home/b".into()] {
+                world.client.vwrite(files.clone()).await.unwrap();
+                let copy = Copy { create: None, ..Copy::whole(source.clone(), destination, 0) };
+                world.client.vsscopy(vec![copy]).await.unwrap();
+                let data = world.client.vread(vec![Read::new("/home/b", 0, 9)]).await.unwrap().remove(0);
+                assert_eq!(data.into_bytes(), "new");
+            }
+        }
     }
 }
 

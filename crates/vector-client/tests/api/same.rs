@@ -16,7 +16,7 @@ use vector_client::{
 };
 
 use crate::world::World;
-use script::{BASE, Part, Script, script, start, substituted};
+use script::{HOME, Part, Script, script, start, substituted};
 
 /// What both must agree on.
 const WANTED: AttributeSet = AttributeSet::KIND
@@ -83,15 +83,14 @@ impl Player {
         }
     }
 
-    /// Everything that there is, and nothing that is open.
+    /// Everything that there is, wherever a `..` has taken it, and nothing that is open.
     async fn end(mut self) -> BTreeMap<String, String> {
         for descriptor in std::mem::take(&mut self.opened) {
             let _ = self.client().vclose(vec![descriptor]).await;
         }
         let mut entries: Vec<(Target, Entry)> = Vec::new();
-        let base = vec![Target::from(BASE)];
         self.client()
-            .vlistdir(base, WANTED, true, |directory, entry| {
+            .vlistdir(vec![Target::from(HOME)], WANTED, true, |directory, entry| {
                 entries.push((directory.join(&entry.name), entry.clone()));
             })
             .await

@@ -171,8 +171,12 @@ impl Emit<'_> {
                         synchronous: true,
                         source_servers: Vec::new(),
                     }));
-                    let states = source.iter().chain(&destination).map(|file| (copy, file.open.clone()));
-                    self.plan.states.extend(states);
+                    let used = |file: &Arc<OpenFile>| (copy, file.open.clone());
+                    self.plan.sources.extend(source.iter().map(used));
+                    self.plan.states.extend(destination.iter().map(used));
+                } else if let Some(file) = &destination {
+                    // Whether it may be written, only WRITE says.
+                    self.with_state(file, |state_id| write(state_id, 0, StableHow::Unstable, Bytes::new()))?;
                 }
                 if destination.is_none() {
                     self.plan.close_current();

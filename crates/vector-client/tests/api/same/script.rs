@@ -7,8 +7,11 @@ use vector_client::{
     Time, Write,
 };
 
-/// Where everything is: so deep that no `..` leads out of what is the same for both.
-pub const BASE: &str = "/home/1/2/3";
+/// What is the same for both.
+pub const HOME: &str = "/home";
+
+/// Where everything is to begin with: so deep that no `..` leads out of [`HOME`] to what may be changed.
+const BASE: &str = "/home/1/2/3";
 
 /// Steps of a sequence.
 const STEPS: usize = 40;
