@@ -65,7 +65,8 @@ impl Subject<'_> {
     }
 
     pub async fn run(&self) {
-        let direct = self.connect(self.port, self.tries(2)).await;
+        // A server may close connections that nothing was asked on for a while, many at once, just when something is.
+        let direct = self.connect(self.port, self.tries(5)).await;
         direct.check().await.unwrap();
         objects_of_all_sizes_come_back(&*direct).await;
         names_at_the_edge_are_names_like_others(&*direct, self.abilities.nests).await;
