@@ -100,7 +100,8 @@ pub(crate) fn is_unknown(error: &ClientError) -> bool {
     )
 }
 
-/// What came of a list of steps of which one failed: those before it are done, those after it were not begun.
+/// What came of a list of steps of which one failed: those before it are done, those after it were not begun. Only where a commit
+/// or a close says that data was lost ([`Error::DataLost`]), further ones that followed it may be done: their files are closed, then.
 #[derive(Debug)]
 pub struct Failure<T> {
     /// The results of the steps before the failed one; their number is its place in the list.

@@ -118,9 +118,9 @@ impl Nfs {
     /// One round trip. If the server restarted, open files have other state ids when it is made again.
     async fn send(&self, plan: &Plan) -> Result<Reply, ClientError> {
         let changing = self.promises.changing(&plan.touched);
-        let reply = match plan.states.is_empty() {
-            true => self.client.compound(&plan.operations).await,
-            false => self.client.compound_with(|| plan.renewed()).await,
+        let reply = match plan.names_states() {
+            false => self.client.compound(&plan.operations).await,
+            true => self.client.compound_with(|| plan.renewed()).await,
         };
         if !reply.as_ref().is_err_and(|error| is_doubtful(error, plan)) {
             changing.answered();

@@ -7,6 +7,11 @@ use crate::{AttributeSet, Attributes, Descriptor, Error, NewAttributes, Target};
 /// The offset that stands for "at the end of the file, wherever that is when the data is written" (V5).
 pub const APPEND: u64 = u64::MAX;
 
+/// An offset so many bytes further on: too far for any file, if it has to be, but never [`APPEND`].
+pub(crate) fn further(offset: u64, bytes: usize) -> u64 {
+    offset.saturating_add(bytes as u64).min(APPEND - 1)
+}
+
 /// The length that stands for "up to the end of the file".
 pub const TO_END: u64 = u64::MAX;
 

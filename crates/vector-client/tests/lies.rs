@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
+use nfs4::NfsStatus;
 use nfs4_server::Limits;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use vector_client::{AttributeSet, Client, Open, Options, Read, Write};
+use vector_client::{AttributeSet, Client, Creation, Open, Options, Read, Write};
 
 /// How an answer differs from what the server said.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ enum Lie {
     Twice,
     /// Each word that is the first is the second.
     Instead(u32, u32),
+    /// The last operation, if that is a CLOSE, was not done (NFS4ERR_DELAY).
+    Unclosed,
 }
 
 fn lie() -> impl Strategy<Value = Lie> {
@@ -74,6 +77,16 @@ impl Lie {
                 let said = said.to_be_bytes();
                 let words = answer.chunks_exact_mut(4).filter(|word| **word == said);
                 words.for_each(|word| word.copy_from_slice(&told.to_be_bytes()));
+            }
+            Lie::Unclosed => {
+                // Its number, its status and a state id; the status of the compound.
+                let (close, status) = (answer.len().wrapping_sub(24), 24);
+                if answer.get(close..).is_some_and(|end| end.starts_with(&[0, 0, 0, 4, 0, 0, 0, 0])) {
+                    let delay = NfsStatus::Delay.code().to_be_bytes();
+                    answer.truncate(close + 8);
+                    answer[close + 4..].copy_from_slice(&delay);
+                    answer[status..status + 4].copy_from_slice(&delay);
+                }
             }
             Lie::Word(..) | Lie::Bits(..) => {}
         }
@@ -241,5 +254,19 @@ async fn what_was_written_in_part_is_written_again_from_there() {
         "{sent} bytes in {} requests",
         after.round_trips - before.round_trips
     );
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn what_was_done_is_not_done_again_because_its_file_was_not_closed() {
+    let stop = CancellationToken::new();
+    let server = world::server(Limits::default(), stop.clone()).await;
+    let address = liar(server, (0..100).map(|answer| (answer, Lie::Unclosed)).collect(), stop.clone()).await;
+    let client = Client::connect(address, Options::default()).await.unwrap();
+    let create = Some(Creation { mode: 0o600, exclusive: true });
+    client.vwrite(vec![Write { create, ..Write::new("/home/log", 0, "a") }]).await.unwrap();
+    client.vwrite(vec![Write::append("/home/log", "b"), Write::append("/home/log", "c")]).await.unwrap();
+    let data = client.vread(vec![Read::new("/home/log", 0, 9)]).await.unwrap().remove(0);
+    assert_eq!(data.into_bytes(), "abc");
     stop.cancel();
 }

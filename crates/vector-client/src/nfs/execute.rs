@@ -5,6 +5,7 @@ mod results;
 mod run;
 mod whole;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -246,11 +247,17 @@ impl Nfs {
         let executed = reply.results.len() - usize::from(!reply.status.is_ok());
         let message = message_bytes(plan, &reply.results);
         let mut left = Vec::new();
-        for piece in &plan.pieces {
+        for (number, piece) in plan.pieces.iter().enumerate() {
             let front = run.queue.front();
             let ended = piece.unless == Some(executed)
                 && front.is_some_and(|(_, work)| is_done_without(&work.step, reply.status));
-            if piece.operations.end > executed && !ended {
+            // All of it was done, and only what it opened is open still: not a reason to do it again.
+            let unclosed = piece.operations.end == executed + 1
+                && plan.openings.iter().any(|opening| opening.close == Some(executed));
+            if unclosed {
+                self.clean_up(plan, &reply, executed).await;
+            }
+            if piece.operations.end > executed && !ended && !unclosed {
                 self.clean_up(plan, &reply, executed).await;
                 if !left.is_empty() {
                     // Comes to it again after what is left of those before.
@@ -283,9 +290,13 @@ impl Nfs {
             let results = &reply.results[piece.operations.start..piece.operations.end.min(executed)];
             self.learn(&work, piece, results, message);
             let more = self.take(run, index, work, plan, piece, &reply.results);
-            match more.await.map_err(|error| (error, 0))? {
-                None => {}
-                Some(rest) => left.push((index, rest)),
+            match more.await {
+                Ok(None) => {}
+                Ok(Some(rest)) => left.push((index, rest)),
+                Err(error) => {
+                    self.forget_closed(run, plan, number + 1, &reply.results[..executed]).await;
+                    return Err((error, 0));
+                }
             }
             if ended {
                 break;
@@ -301,6 +312,19 @@ impl Nfs {
             run.queue.push_front(part);
         }
         Ok(all)
+    }
+
+    /// What a compound has closed, from this piece on, behind a step that turned out not to be done.
+    async fn forget_closed(&self, run: &mut Run, plan: &Plan, first: usize, results: &[NfsResOp]) {
+        let mut apart = Run::new(VecDeque::new());
+        for piece in plan.pieces[first..].iter().take_while(|piece| piece.operations.end <= results.len()) {
+            if let Some((_, work)) = run.queue.pop_front()
+                && matches!(work.step, Step::Close(_))
+            {
+                // It fails for the same reason, if it does.
+                let _ = self.take(&mut apart, 0, work, plan, piece, results).await;
+            }
+        }
     }
 
     pub(super) fn context<'a>(&'a self, lane: &'a Lane, bounds: Bounds, promise: Promise) -> Context<'a> {
@@ -370,12 +394,14 @@ impl Nfs {
         }
     }
 
-    /// A step that is tried again must not fail because it got half-way: a file that it had to create is there now.
+    /// A step that is tried again must not fail because it got half-way: a file that it had to create is there now, and cut.
     fn tried(&self, work: &mut Work, reply: &Reply, first: usize) {
         let opened = reply.results.get(first..).unwrap_or_default().iter();
         let opened = opened.filter(|result| matches!(result, NfsResOp::Open(Outcome::Ok(_)))).count() > 0;
-        if opened && let Step::Write(write) = &mut work.step {
-            (write.create, write.truncate) = (None, false);
+        match &mut work.step {
+            Step::Write(write) if opened => (write.create, write.truncate) = (None, false),
+            Step::Copy(copy) if opened => (copy.create, copy.truncate) = (None, false),
+            _ => {}
         }
     }
 

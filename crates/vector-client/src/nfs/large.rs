@@ -4,7 +4,7 @@ use futures::StreamExt;
 use futures::stream;
 
 use super::Nfs;
-use crate::step::{APPEND, Done, Open, Step, Write};
+use crate::step::{APPEND, Done, Open, Step, Write, further};
 use crate::{Descriptor, Error, NewAttributes};
 
 /// WRITEs of one file under way at once.
@@ -57,7 +57,7 @@ impl Nfs {
         let starts = (0..write.data.len()).step_by(transfer);
         let pieces = starts.map(|start| {
             let end = write.data.len().min(start + transfer);
-            let offset = write.offset.saturating_add(start as u64);
+            let offset = further(write.offset, start);
             let stable = write.stable;
             Write { stable, ..Write::new(descriptor, offset, write.data.slice(start..end)) }
         });

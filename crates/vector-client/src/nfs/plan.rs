@@ -1,12 +1,13 @@
 //! Steps as operations of one compound.
 
 mod emit;
+mod unfinished;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use nfs4::bits::compound_mode;
-use nfs4::{CompoundModeArgs, NfsArgOp, StateId, StateOwner};
+use nfs4::{CompoundModeArgs, NfsArgOp, StableHow, StateId, StateOwner, WriteArgs};
 use nfs4_client::operations::close;
 use nfs4_client::{ClientError, OpenState};
 
@@ -15,12 +16,13 @@ use super::open_files::OpenFiles;
 use super::position::{Place, Position, Start};
 use super::promise::{Promises, Stamp, Touched, touched};
 use super::size;
-use crate::step::{APPEND, Copy, Step};
+use crate::step::{APPEND, Step};
 use crate::target::Target;
 use crate::{Descriptor, Error};
 
 use emit::Emit;
 pub(super) use emit::{access_bits, asks_for_more, open_owner, place};
+use unfinished::Unfinished;
 
 /// Steps of one compound at most (kurma.md §3.6).
 const STEPS: usize = 256;
@@ -164,8 +166,9 @@ impl Plan {
         }
         let whole = context.promise == Promise::Whole;
         let most = if whole { work.len() } else { STEPS };
+        let mut unfinished = Unfinished::new(context.files);
         for (index, item) in work.iter().enumerate().take(most) {
-            if !whole && !may_follow(&work[..index], &item.step) {
+            if !whole && !unfinished.may_be_followed_by(&item.step) {
                 break;
             }
             let mark = plan.mark();
@@ -185,6 +188,7 @@ impl Plan {
                 plan.reset(mark);
                 break;
             }
+            unfinished.add(&item.step);
             plan.only_reads = only_reads;
             plan.touched.extend(touched(&item.step, context.files));
             plan.touched.dedup();
@@ -240,6 +244,20 @@ impl Plan {
         self.reply
     }
 
+    /// Whether it leaves data in this file that is not safe.
+    fn writes_unsafely(&self, open: &Arc<OpenState>) -> bool {
+        self.states.iter().any(|(index, written)| {
+            let unsafely = |write: &WriteArgs| write.stable == StableHow::Unstable;
+            Arc::ptr_eq(written, open)
+                && matches!(&self.operations[*index], NfsArgOp::Write(write) if unsafely(write))
+        })
+    }
+
+    /// Whether there are state ids in it that change with a restart of the server.
+    pub fn names_states(&self) -> bool {
+        !self.states.is_empty() || !self.sources.is_empty()
+    }
+
     /// The operations with the state ids that open files have now.
     pub fn renewed(&self) -> Result<Vec<NfsArgOp>, ClientError> {
         let mut operations = self.operations.clone();
@@ -288,22 +306,4 @@ impl Plan {
         self.operations.push(operation);
         self.operations.len() - 1
     }
-}
-
-/// Whether a step may be in one compound with those before it. A server may copy a part only (RFC 7862 §15.2.3), and the rest is
-/// copied after the compound: nothing that has to do with the file may be done before that.
-fn may_follow(before: &[Work], step: &Step) -> bool {
-    let copies = before.iter().filter_map(|work| match &work.step {
-        Step::Copy(copy) => Some(copy),
-        _ => None,
-    });
-    let apart = |earlier: &Copy| match step {
-        Step::Copy(copy) => {
-            copy.source != earlier.destination
-                && copy.destination != earlier.destination
-                && copy.destination != earlier.source
-        }
-        _ => false,
-    };
-    copies.into_iter().all(apart)
 }

@@ -54,7 +54,9 @@ impl Nfs {
                 }
             };
             if reply.status.is_ok() {
-                return self.take_all(run, &plan, &reply.results).await.map_err(whole);
+                let taken = self.take_all(run, &plan, &reply.results).await;
+                // It is done, whatever it says of what was before it.
+                return taken.map_err(|error| Aborted { step: None, error, unknown: true });
             }
             let failed = reply.results.len().saturating_sub(1);
             let piece = plan.pieces.iter().position(|piece| piece.operations.contains(&failed));

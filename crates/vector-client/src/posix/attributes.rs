@@ -73,19 +73,23 @@ impl Changes {
     }
 }
 
-/// In an order in which none undoes another: a new size changes the time, a new owner the mode.
+/// In an order in which none undoes another (a new owner changes the mode, a new size the time), and nothing is cut off before all that
+/// may be forbidden is done.
 fn set_open(file: &OpenFile, changes: &Changes) -> Result<(), Errno> {
-    if let Some(size) = changes.size {
-        if !file.write {
-            return Err(Errno::BADF);
-        }
-        ftruncate(&file.fd, check_size(size)?)?;
+    let size = changes.size.map(check_size).transpose()?;
+    if size.is_some() && !file.write {
+        return Err(Errno::BADF);
     }
     if changes.owner.is_some() || changes.group.is_some() {
         fchown(&file.fd, changes.owner, changes.group)?;
     }
     if let Some(mode) = changes.mode {
         fchmod(&file.fd, mode)?;
+    }
+    if let Some(size) = size {
+        ftruncate(&file.fd, size)?;
+        // It takes away the bits that let a program be run as somebody else.
+        changes.mode.map_or(Ok(()), |mode| fchmod(&file.fd, mode))?;
     }
     changes.times.as_ref().map_or(Ok(()), |times| futimens(&file.fd, times))
 }
@@ -96,18 +100,26 @@ fn set_there(place: &Place, stat: &Stat, changes: &Changes) -> Result<(), Errno>
     if changes.mode.is_some() && kind == FileType::Symlink {
         return Err(Errno::OPNOTSUPP);
     }
-    if let Some(size) = changes.size {
-        if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) {
+    let cut = match changes.size {
+        None => None,
+        Some(_) if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) => {
             return Err(Errno::INVAL);
         }
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        ftruncate(openat(directory, &name[..], flags, Mode::empty())?, check_size(size)?)?;
-    }
+        Some(size) => {
+            let flags =
+                OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            Some((openat(directory, &name[..], flags, Mode::empty())?, check_size(size)?))
+        }
+    };
     if changes.owner.is_some() || changes.group.is_some() {
         chownat(directory, &name[..], changes.owner, changes.group, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     if let Some(mode) = changes.mode {
         set_mode(place, mode)?;
+    }
+    if let Some((fd, size)) = cut {
+        ftruncate(&fd, size)?;
+        changes.mode.map_or(Ok(()), |mode| fchmod(&fd, mode))?;
     }
     let set = |times| utimensat(directory, &name[..], times, AtFlags::SYMLINK_NOFOLLOW);
     changes.times.as_ref().map_or(Ok(()), set)

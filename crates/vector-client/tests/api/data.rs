@@ -1,7 +1,7 @@
 //! Reading and writing (V1 to V5, V26).
 
 use bytes::Bytes;
-use vector_client::{APPEND, AttributeSet, Copy, Creation, Done, Error, Open, Read, Step, Write};
+use vector_client::{APPEND, AttributeSet, Copy, Creation, Done, Error, Open, Read, Step, Target, Write};
 
 use crate::world::World;
 
@@ -218,6 +218,28 @@ async fn what_follows_a_copy_that_takes_several_requests_waits_for_all_of_it_and
         let read = world.client.vread(reads.into()).await.unwrap();
         assert_eq!(read[0].clone().into_bytes(), data.slice(2..));
         assert_eq!(read[1].clone().into_bytes(), "content 1");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_of_what_is_being_copied_waits_for_it_however_it_is_named() {
+    for world in World::each().await {
+        let data: Bytes = (0..9_000_001_u32).map(|n| (n / 17) as u8).collect::<Vec<_>>().into();
+        world.client.vmkdir(vec![("/home/x".into(), 0o755)]).await.unwrap();
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, data.clone())]).await.unwrap();
+        let open = world.client.open(Open::create("/home/b", 0o600)).await.unwrap();
+        let both = world.client.open(Open { write: false, ..Open::read("/home/b") }).await.unwrap();
+        for name in ["home/b".into(), "/home//b".into(), "/home/x/../b".into(), Target::from(both)] {
+            for to in [Target::from("/home/b"), open.into()] {
+                // The offset keeps the server from sharing blocks, so that it copies a part at a time.
+                let first = Copy { source_offset: 1, ..Copy::whole("/home/a", to, 0o600) };
+                let second = Copy::whole(name.clone(), "/home/c", 0o600);
+                let copied = world.client.vsscopy(vec![first, second]).await.unwrap();
+                assert_eq!(copied, [9_000_000, 9_000_000]);
+            }
+        }
+        let copy = world.client.vread(vec![Read::new("/home/c", 0, 10_000_000)]).await.unwrap().remove(0);
+        assert_eq!(copy.into_bytes(), data.slice(1..));
     }
 }
 

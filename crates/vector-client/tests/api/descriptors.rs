@@ -2,6 +2,7 @@
 
 use vector_client::{AttributeSet, Copy, Error, NewAttributes, Open, Read, Step, Target, Write};
 
+use crate::restart::{Restarting, known};
 use crate::world::World;
 
 #[tokio::test]
@@ -152,5 +153,76 @@ async fn an_open_that_makes_no_sense_is_refused_and_changes_nothing() {
         }
         assert_eq!(world.client.stat("/home/a").await.unwrap().size, Some(1));
         assert!(!world.client.exists("/home/b").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_copy_from_an_open_file_survives_a_restart_of_the_server() {
+    let mut server = Restarting::start().await;
+    let client = server.client().await;
+    let files = vec![Write::whole("/home/a", 0o600, "new"), Write::whole("/home/b", 0o600, "before")];
+    client.vwrite(files).await.unwrap();
+    let open = client.open(Open::read("/home/a")).await.unwrap();
+    server.restart().await;
+    known(async || client.vsscopy(vec![Copy::whole(open, "/home/b", 0o600)]).await).await.unwrap();
+    let data = client.vread(vec![Read::new("/home/b", 0, 9)]).await.unwrap().remove(0);
+    assert_eq!(data.into_bytes(), "new");
+}
+
+#[tokio::test]
+async fn what_is_written_and_closed_by_one_vector_is_safe() {
+    let world = World::new().await;
+    let operations = async |steps: Vec<Step>| {
+        let before = world.client.statistics().operations;
+        world.client.execute(steps).await.unwrap();
+        world.client.statistics().operations - before
+    };
+    let open = async || world.client.open(Open::create("/home/a", 0o600)).await.unwrap();
+    let written = |open, stable| Step::Write(Write { stable, ..Write::new(open, 0, "x") });
+    let (one, two) = (open().await, open().await);
+    let safe = operations(vec![written(one, true), Step::Close(one)]).await;
+    let made_safe = operations(vec![written(two, false), Step::Close(two)]).await;
+    assert_eq!(made_safe, safe + 1, "COMMIT");
+}
+
+#[tokio::test]
+async fn nothing_is_done_behind_data_that_turns_out_to_be_lost() {
+    for closes in [false, true] {
+        let mut server = Restarting::start().await;
+        let client = server.client().await;
+        client.vwrite(vec![Write::whole("/home/final", 0o600, "before")]).await.unwrap();
+        let opens = vec![Open::create("/home/new", 0o600), Open::create("/home/other", 0o600)];
+        let opened = client.vopen(opens).await.unwrap();
+        client.vwrite(opened.iter().map(|file| Write::new(*file, 0, "after")).collect()).await.unwrap();
+        server.stop().await;
+        server.lose();
+        server.start_again().await;
+        let safe = if closes { Step::Close } else { Step::Commit };
+        let rename = Step::Rename { from: "/home/new".into(), to: "/home/final".into() };
+        let steps = vec![safe(opened[0]), safe(opened[1]), rename];
+        let failure = known(async || client.execute(steps.clone()).await).await.unwrap_err();
+        assert!(failure.done.is_empty() && matches!(failure.error, Error::DataLost(_)), "{failure}");
+        let data = client.vread(vec![Read::new("/home/final", 0, 9)]).await.unwrap().remove(0);
+        assert_eq!(data.into_bytes(), "before");
+        // Both were closed in one compound, or none.
+        let again = client.vclose(opened).await;
+        assert_eq!(again.is_err_and(|failure| matches!(failure.error, Error::NotOpen(_))), closes);
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_far_out_for_a_file_is_not_appended() {
+    let strangers = World::with(Default::default(), |options| options.extensions = false).await;
+    let [server, local] = World::each().await;
+    for world in [server, local, strangers] {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "keep")]).await.unwrap();
+        let open = world.client.open(Open::write("/home/a")).await.unwrap();
+        for target in [open.into(), Target::from("/home/a")] {
+            let far = Write::new(target, u64::MAX - (2 << 20), vec![1; 5 << 20]);
+            world.client.vwrite(vec![far]).await.unwrap_err();
+            let sizes = world.client.vgetattrs(vec!["/home/a".into()], AttributeSet::SIZE).await.unwrap();
+            assert_eq!(sizes[0].size, Some(4));
+        }
     }
 }

@@ -12,7 +12,7 @@ use nfs4_server::{Export, Limits, MemoryClientRecords, Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use vector_client::{Client, Options};
+use vector_client::{Client, Failure, Options};
 
 /// Of the server.
 pub const LEASE: Duration = Duration::from_secs(20);
@@ -111,6 +111,16 @@ impl Drop for Restarting {
     fn drop(&mut self) {
         if let Some((stop, _)) = self.running.take() {
             stop.cancel();
+        }
+    }
+}
+
+/// What came of a call, which is made again as long as that is unknown: the server was stopped while it was on its way.
+pub async fn known<T, D>(mut call: impl AsyncFnMut() -> Result<T, Failure<D>>) -> Result<T, Failure<D>> {
+    loop {
+        match call().await {
+            Err(failure) if failure.error.is_unknown() => {}
+            known => return known,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::Run;
 use crate::nfs::open_files::OpenFile;
 use crate::nfs::plan::{Piece, Plan, Work, access_bits, open_owner};
 use crate::nfs::{Nfs, attributes};
-use crate::step::{Data, Done, Step, TO_END};
+use crate::step::{Data, Done, Step, TO_END, further};
 use crate::{AttributeSet, Error, Kind};
 
 impl Nfs {
@@ -105,7 +105,7 @@ impl Nfs {
                 if let Some(size) = work.size.take() {
                     write.offset = size;
                 }
-                write.offset = write.offset.saturating_add(count as u64);
+                write.offset = further(write.offset, count);
                 (write.create, write.truncate) = (None, false);
                 return Ok(Some(work));
             }

@@ -21,7 +21,7 @@ use crate::nfs::open_files::{OpenFile, OpenFiles};
 use crate::nfs::position::{Place, Start, down};
 use crate::nfs::promise::Stamp;
 use crate::path::parts;
-use crate::step::{APPEND, Creation, Step, TO_END};
+use crate::step::{APPEND, Creation, Step, TO_END, further};
 use crate::target::{Base, Target};
 use crate::{Descriptor, Error};
 
@@ -59,7 +59,7 @@ impl Emit<'_> {
             }
             Step::Close(number) => {
                 let file = self.put_file(*number)?;
-                if file.needs_commit() {
+                if file.needs_commit() || self.plan.writes_unsafely(&file.open) {
                     self.plan.push(commit(0, 0));
                 }
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
@@ -94,7 +94,7 @@ impl Emit<'_> {
                 let offset = work.size.unwrap_or(it.offset);
                 let one = |state_id, start: usize| {
                     let data = it.data.slice(start..it.data.len().min(start + self.context.transfer));
-                    let offset = if offset == APPEND { APPEND } else { offset.saturating_add(start as u64) };
+                    let offset = if offset == APPEND { APPEND } else { further(offset, start) };
                     write(state_id, offset, how, data)
                 };
                 // Nothing is written to what an OPEN says enough of; whether a descriptor may be written, only WRITE says.
