@@ -5,7 +5,7 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tokio::runtime::{Builder, Runtime};
 use vector_client::{
-    AttributeSet, Client, NewAttributes, Options, Owner, Read, SetTime, Step, Target, Time, Write,
+    AttributeSet, Client, NewAttributes, Open, Options, Owner, Read, SetTime, Step, Target, Time, Write,
 };
 
 use crate::world::World;
@@ -113,6 +113,17 @@ fn what_is_forbidden_is_refused_for_the_same_reason_everywhere() {
             client.vwrite(vec![Write::whole("/home/mine", 0o600, "x")]).await.unwrap();
             let mine = client.stat("/home/mine").await.unwrap();
             assert_eq!((mine.owner, mine.mode), (Some(Owner::Id(USER)), Some(0o600)));
+            // Nothing of what is refused is done, and all of what is allowed.
+            let opened = client.vopen(vec![Open::write("/home/mine")]).await.unwrap()[0];
+            for target in [Target::from("/home/mine"), opened.into()] {
+                let given = NewAttributes { owner: Some(Owner::Id(0)), ..NewAttributes::size(0) };
+                let failure = client.vsetattrs(vec![(target.clone(), given)]).await.unwrap_err();
+                assert_eq!(failure.error.errno(), 1, "{failure}");
+                assert_eq!(client.stat("/home/mine").await.unwrap().size, Some(1));
+                let longer = NewAttributes { mode: Some(0o4700), ..NewAttributes::size(1) };
+                client.vsetattrs(vec![(target, longer)]).await.unwrap();
+                assert_eq!(client.stat("/home/mine").await.unwrap().mode, Some(0o4700));
+            }
         });
     }
 }
