@@ -205,7 +205,9 @@ impl Node {
         let complete = made.map_err(|cause| self.told(cause))?;
         if complete {
             for cloud in configured.iter().filter(|cloud| cloud.drained) {
-                if making.left.contains(&cloud.name) {
+                // As everywhere, nothing is deleted in a store that may be another one's under a second name.
+                if making.left.contains(&cloud.name) || !self.clouds.is_apart_from(&cloud.name, &wanted).await
+                {
                     continue;
                 }
                 for place in self.backup_places(std::slice::from_ref(&cloud.name)) {

@@ -321,6 +321,14 @@ impl Clouds {
         Ok(twins.unknown.is_empty().then_some(!twins.same.is_empty()))
     }
 
+    /// Whether a cloud is known to be another store than all of these, which have to answer for that.
+    pub async fn is_apart_from(&self, cloud: &str, others: &[String]) -> bool {
+        let others = others.iter().map(|other| Some(self.get(other)?.1)).collect::<Option<Vec<_>>>();
+        let (Some((_, one)), Some(others)) = (self.get(cloud), others) else { return false };
+        let twins = twins(&self.environment, &one, &others).await;
+        twins.is_ok_and(|twins| twins.same.is_empty() && twins.unknown.is_empty())
+    }
+
     /// Looks whether clouds that are down are back, until `stop`.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let is_sick = |connection: &Connection| {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use blocks::CloudId;
@@ -19,6 +20,9 @@ use volume::Volume;
 
 use crate::node::{Node, Served};
 use crate::node_rows::{CloudRows, Place};
+
+/// The pause before what was moved is tried to be noted again.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// How a drain is going.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -310,10 +314,15 @@ impl Node {
         };
         failpoint!("drain.before-finish");
         let place = Place { from: None, to: to.clone() };
-        let placed = self.clouds.place(&self.store, &self.blocks, numbers, &place).await;
+        // As long as that is not noted, all is looked for in both.
+        while let Err(cause) = self.clouds.place(&self.store, &self.blocks, numbers, &place).await {
+            tracing::warn!(cloud = from, %cause, "drained, but that cannot be noted yet");
+            let problem = format!("everything is in {to:?}, but that cannot be noted: {cause}");
+            drain.update(|state| state.progress.problem = Some(problem));
+            self.environment.clock.sleep(PAUSE).await;
+        }
         failpoint!("drain.finished");
-        let noted =
-            placed.map_err(|cause| cause.to_string()).and_then(|()| self.file.replace_in_volumes(&from, &to));
+        let noted = self.file.replace_in_volumes(&from, &to);
         if let Err(cause) = &noted {
             tracing::warn!(cloud = from, %cause, "drained, but not everything could be noted");
         }
@@ -357,7 +366,7 @@ impl DrainOwner<Volume> for Draining<'_> {
         }
     }
 
-    async fn back_up(&self) -> Result<(), String> {
+    async fn back_up(&self, to_the_new: bool) -> Result<(), String> {
         if !self.node.config.backup.is_on() {
             return Ok(());
         }
@@ -366,7 +375,7 @@ impl DrainOwner<Volume> for Draining<'_> {
         let is_drained = self.node.clouds.get(&to).is_none_or(|(config, _)| config.drained);
         match status.complete {
             false => Err("the metadata cannot be backed up at present".into()),
-            true if is_drained || status.has.contains(&to) => Ok(()),
+            true if !to_the_new || is_drained || status.has.contains(&to) => Ok(()),
             true => Err(format!("the backup of the metadata is not in {to:?} yet")),
         }
     }

@@ -59,11 +59,11 @@ pub trait DrainOwner<V: ?Sized>: Send + Sync {
     async fn are_apart(&self) -> Result<bool, String>;
 
     /// Backs the metadata up, if that is to be done at all: nothing is deleted in the old cloud before a restore would look for it in both, and the
-    /// old cloud is not given up before the new one has the backup.
+    /// old cloud is not given up before the new one has the backup, too (`to_the_new`).
     ///
     /// # Errors
     /// Why a restore may still need the old cloud.
-    async fn back_up(&self) -> Result<(), String>;
+    async fn back_up(&self, to_the_new: bool) -> Result<(), String>;
 
     /// How it is going.
     fn told(&self, progress: &DrainProgress);
@@ -111,7 +111,7 @@ impl Drainer {
         let mut progress = DrainProgress::default();
         self.blocks.writes_ended().await;
         // Backups that look for fragments in the old cloud only must not be the newest when those are deleted there.
-        while let Err(problem) = owner.back_up().await {
+        while let Err(problem) = owner.back_up(false).await {
             self.stuck(owner, &mut progress, problem).await;
         }
         let pace = Mutex::new(Pace::new(self.rate, clock));
@@ -128,10 +128,12 @@ impl Drainer {
                     }
                 }
             }
+            progress.problem = None;
             let pass = match self.pass(owner, &mut progress, apart, &pace).await {
                 Ok(pass) => pass,
                 Err(problem) => {
                     self.stuck(owner, &mut progress, problem.to_string()).await;
+                    clean_since = None;
                     continue;
                 }
             };
@@ -150,8 +152,10 @@ impl Drainer {
                 }
                 continue;
             };
-            if let Err(problem) = owner.back_up().await {
+            if let Err(problem) = owner.back_up(true).await {
                 self.stuck(owner, &mut progress, problem).await;
+                // Garbage that waited for the backup can leave only now.
+                clean_since = None;
                 continue;
             }
             let left_behind = self.left_behind().await;

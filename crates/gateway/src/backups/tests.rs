@@ -84,3 +84,24 @@ async fn nothing_is_uploaded_when_nothing_has_changed() {
     assert_eq!(found.orphans, 0, "{found:?}");
     node.stop.cancel();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_cloud_that_is_another_one_under_a_second_name_keeps_the_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = test_node::open(folder.path(), &["a", "b", "c", "d"]).await;
+    let (_, b) = node.clouds.get("b").unwrap();
+    // As after a change of the configuration.
+    node.clouds.reconnect("d", b.clone());
+    node.file.set_drained("b").unwrap();
+    node.clouds.drained("b");
+    let status = node.back_up().await;
+    assert!(status.complete && status.has.contains(&"d".to_owned()), "{status:?}");
+    assert!(b.list("", None, 10).await.unwrap().len() > 1, "a head and what it names");
+    // Until they are two.
+    let (_, a) = node.clouds.get("a").unwrap();
+    node.clouds.reconnect("d", a);
+    write(&node, None, "f", b"more").await;
+    assert!(node.back_up().await.complete);
+    assert_eq!(b.list("", None, 10).await.unwrap(), []);
+    node.stop.cancel();
+}

@@ -269,16 +269,18 @@ impl Backups {
         }
     }
 
-    /// Makes a backup that this cloud has, too.
+    /// Makes a backup that enough clouds have, and this one, too.
     ///
     /// # Errors
     /// It has it not, or too few others have it.
-    pub async fn make_with(&self, cloud: u16) -> Result<(), String> {
+    pub async fn make_complete(&self, cloud: Option<u16>) -> Result<(), String> {
         let is_complete = self.make().await?;
         let making = self.making.lock().await;
-        let has =
-            making.as_ref().is_some_and(|maker| maker.writer.progress().has.contains(&cloud.to_string()));
-        match is_complete && has {
+        let has = |maker: &Maker| {
+            let has = maker.writer.progress().has;
+            cloud.is_none_or(|cloud| has.contains(&cloud.to_string()))
+        };
+        match is_complete && making.as_ref().is_some_and(has) {
             true => Ok(()),
             false => Err("not everybody has the backup".to_owned()),
         }

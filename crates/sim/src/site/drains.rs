@@ -108,9 +108,9 @@ impl DrainOwner<Volume> for Owner {
         Ok(true)
     }
 
-    async fn back_up(&self) -> Result<(), String> {
+    async fn back_up(&self, to_the_new: bool) -> Result<(), String> {
         match &self.backups {
-            Some(backups) => backups.make_with(self.to).await,
+            Some(backups) => backups.make_complete(to_the_new.then_some(self.to)).await,
             None => Ok(()),
         }
     }
