@@ -265,6 +265,7 @@ async fn what_was_done_is_not_done_again_because_its_file_was_not_closed() {
     let client = Client::connect(address, Options::default()).await.unwrap();
     let create = Some(Creation { mode: 0o600, exclusive: true });
     client.vwrite(vec![Write { create, ..Write::new("/home/log", 0, "a") }]).await.unwrap();
+    // The second is not to blame either.
     client.vwrite(vec![Write::append("/home/log", "b"), Write::append("/home/log", "c")]).await.unwrap();
     let data = client.vread(vec![Read::new("/home/log", 0, 9)]).await.unwrap().remove(0);
     assert_eq!(data.into_bytes(), "abc");

@@ -298,7 +298,8 @@ impl Nfs {
                     return Err((error, 0));
                 }
             }
-            if ended {
+            // Nothing that comes after it was begun.
+            if ended || unclosed {
                 break;
             }
             if run.done.len() <= index {

@@ -95,6 +95,8 @@ pub(super) struct Plan {
     /// Those that read the saved filehandle under one.
     pub sources: Vec<(usize, Arc<OpenState>)>,
     pub only_reads: bool,
+    /// Whether its reply says of what was written before if that is safe.
+    commits: bool,
     /// Whether all of it is done or nothing.
     pub atomic: bool,
     /// What it may change.
@@ -166,9 +168,9 @@ impl Plan {
         }
         let whole = context.promise == Promise::Whole;
         let most = if whole { work.len() } else { STEPS };
-        let mut unfinished = Unfinished::new(context.files);
+        let mut unfinished = Unfinished::default();
         for (index, item) in work.iter().enumerate().take(most) {
-            if !whole && !unfinished.may_be_followed_by(&item.step) {
+            if !whole && !unfinished.may_be_followed_by(&item.step, plan.commits) {
                 break;
             }
             let mark = plan.mark();
@@ -303,6 +305,7 @@ impl Plan {
     fn push(&mut self, operation: NfsArgOp) -> usize {
         self.request += size::of_request(&operation);
         self.reply += size::of_reply(&operation);
+        self.commits |= matches!(operation, NfsArgOp::Commit(_));
         self.operations.push(operation);
         self.operations.len() - 1
     }
