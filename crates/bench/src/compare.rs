@@ -7,14 +7,16 @@ mod recording;
 mod results;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::arrivals::Pace;
-use crate::peer::{self, DittoFs, Ganesha, Kurma, Names, Peer};
+use crate::kernel::Version;
+use crate::peer::{self, DittoFs, Ganesha, Kurma, Names, Peer, Rclone, ZeroFs};
 use crate::processors::Processors;
 use crate::setting::Setting;
-use crate::workload::{self, Workload};
+use crate::workload::{self, Client, Workload};
 use instructions::Instructions;
 use recording::Recording;
 use results::FORMAT;
@@ -92,6 +94,8 @@ pub async fn run(arguments: Compare) -> Result<()> {
         Box::new(Ganesha::new(Names::Lazy)?),
         Box::new(Ganesha::new(Names::Synchronous)?),
         Box::new(DittoFs::new()?),
+        Box::new(Rclone::new()?),
+        Box::new(ZeroFs::new()?),
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
     let left_out = leave_out(&mut peers);
@@ -189,9 +193,13 @@ impl Scene<'_> {
         let (repeat, begin) = (self.arguments.setting.repeat, rows.len());
         for peer in peers.iter() {
             let mut row = Row::new(self.workload, self.count, peer.name());
-            if self.workload.needs_delegations() && !peer.delegates() {
-                row.missing = Some("does not delegate files".into());
-            }
+            row.missing = if self.workload.needs_version4() && peer.version() == Version::V3 {
+                Some("speaks NFSv3".into())
+            } else if self.workload.needs_delegations() && !peer.delegates() {
+                Some("does not delegate files".into())
+            } else {
+                None
+            };
             rows.push(row);
         }
         for repetition in 0..repeat {
@@ -229,7 +237,7 @@ impl Scene<'_> {
         };
         let base = format!("bench-{}", self.count);
         let connections = workload.connections(self.count);
-        let clients = workload::connect(peer.address(), peer.export(), &base, connections).await?;
+        let clients = connect(peer, &base, connections).await?;
         workload::prepare(workload, &clients, amount, shrink, first).await?;
         if workload.is_cold() {
             peer.make_cold()?;
@@ -255,9 +263,14 @@ impl Scene<'_> {
     }
 }
 
+/// Clients of this server, each with a folder under `base`.
+async fn connect(peer: &dyn Peer, base: &str, count: usize) -> Result<Vec<Arc<Client>>> {
+    workload::connect(peer.address(), peer.version(), peer.export(), base, count).await
+}
+
 /// Writes a large file and removes it, so that no server makes its own files while it is measured.
 async fn warm_up(peer: &mut dyn Peer, shrink: u64) -> Result<()> {
-    let clients = workload::connect(peer.address(), peer.export(), "warm", 1).await?;
+    let clients = connect(peer, "warm", 1).await?;
     let stream = Workload::SequentialWrite;
     workload::run(stream, &clients, (WARM_UP / shrink).max(1), shrink, Pace::Closed).await?;
     peer.settle()?;
@@ -268,19 +281,19 @@ async fn warm_up(peer: &mut dyn Peer, shrink: u64) -> Result<()> {
 /// What one more client takes of the server's memory that has a session and a connection, and does nothing.
 async fn idle_client_bytes(peer: &dyn Peer) -> Result<f64> {
     // The first ones also fill what all share.
-    let _first = workload::connect(peer.address(), peer.export(), "idle", 50).await?;
+    let _first = connect(peer, "idle", 50).await?;
     let before = peer::memory_bytes(peer.pid())?;
-    let _idle = workload::connect(peer.address(), peer.export(), "idle-too", IDLE).await?;
+    let _idle = connect(peer, "idle-too", IDLE).await?;
     Ok((peer::memory_bytes(peer.pid())? as f64 - before as f64) / IDLE as f64)
 }
 
 /// Writes files with stable writes, kills the server, starts it again and reads them.
 async fn survives_kill(peer: &mut dyn Peer, start: impl Fn(&mut dyn Peer) -> Result<()>) -> Result<()> {
-    let clients = workload::connect(peer.address(), peer.export(), "kill", 1).await?;
+    let clients = connect(peer, "kill", 1).await?;
     clients[0].write_for_check(CHECKED_FILES).await?;
     drop(clients);
     peer.kill();
     start(peer)?;
-    let clients = workload::connect(peer.address(), peer.export(), "kill", 1).await?;
+    let clients = connect(peer, "kill", 1).await?;
     clients[0].check(CHECKED_FILES).await
 }

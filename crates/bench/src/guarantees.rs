@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 
 use crate::arrivals::Pace;
+use crate::kernel::Version;
 use crate::machine::machine;
 use crate::peer::{self, Kurma, Peer};
 use crate::sample::{Median, median};
@@ -143,7 +144,8 @@ async fn once(server: &mut Kurma, at: usize, measure: Measure, arguments: &Guara
     let (workload, volume) = (measure.workload(), format!("v{at}"));
     let shrink = arguments.setting.shrink as u64;
     let amount = workload.amount(shrink);
-    let clients = workload::connect(server.address(), &[&volume], "bench", arguments.clients).await?;
+    let clients =
+        workload::connect(server.address(), Version::V41, &[&volume], "bench", arguments.clients).await?;
     if measure == Measure::Cold {
         server.make_cold()?; // what the stream has left
     } else {

@@ -11,19 +11,21 @@ mod content;
 mod names;
 mod traffic;
 mod tree;
+mod version3;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use nfs4::{Attribute, FileHandle, NfsArgOp, NfsResOp, Outcome, StateOwner};
+use nfs4::{Attribute, ClientId, FileHandle, NfsArgOp, NfsResOp, NfsStatus, Outcome, StateOwner};
 use nfs4_client::operations::{get_attributes, lookup, owner, put_handle};
 use nfs4_client::{Callback, Config, Reply, Session};
 
 pub use traffic::{Totals, Traffic};
+use version3::{Failure, Version3};
 
 /// The first pause before a request that the server puts off (`NFS4ERR_DELAY`) is sent again; each is twice as long as the one before,
 /// up to the last (kurma.md §2.6: a client that begins with 100 ms waits for nothing else).
@@ -53,6 +55,13 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::MountedOnFileid,
 ];
 
+/// What a server speaks.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Version {
+    V3,
+    V41,
+}
+
 /// How much of that client this one is.
 #[derive(Clone, Copy)]
 pub struct Habits {
@@ -63,7 +72,7 @@ pub struct Habits {
 }
 
 pub struct Kernel {
-    pub session: Session,
+    line: Line,
     root: FileHandle,
     habits: Habits,
     /// Names that were looked up.
@@ -71,6 +80,12 @@ pub struct Kernel {
     /// Files in the page cache, and the `change` that they had; none if this client itself has changed them since.
     pages: Mutex<HashMap<String, Option<u64>>>,
     pub traffic: Traffic,
+}
+
+/// What requests go over.
+enum Line {
+    Session(Session),
+    Version3(Version3),
 }
 
 impl Kernel {
@@ -88,8 +103,27 @@ impl Kernel {
         config.timeout = Duration::from_secs(120);
         let session = Session::connect(address, config, callback).await.context("connecting")?;
         let root = session.lookup(&[]).await?;
+        Ok(Kernel::over(Line::Session(session), root, habits))
+    }
+
+    /// A client of a server that speaks NFSv3.
+    pub async fn connect_version3(address: SocketAddr, habits: Habits) -> Result<Kernel> {
+        let line = Version3::connect(address).await?;
+        let root = line.root.clone();
+        Ok(Kernel::over(Line::Version3(line), root, habits))
+    }
+
+    fn over(line: Line, root: FileHandle, habits: Habits) -> Kernel {
         let traffic = Traffic::default();
-        Ok(Kernel { session, root, habits, names: Mutex::default(), pages: Mutex::default(), traffic })
+        Kernel { line, root, habits, names: Mutex::default(), pages: Mutex::default(), traffic }
+    }
+
+    /// Its session, which a client of NFSv3 has not.
+    pub fn session(&self) -> Option<&Session> {
+        match &self.line {
+            Line::Session(session) => Some(session),
+            Line::Version3(_) => None,
+        }
     }
 
     pub fn round_trips(&self) -> u64 {
@@ -100,25 +134,45 @@ impl Kernel {
     pub async fn send(&self, operations: &[NfsArgOp]) -> Result<Vec<NfsResOp>> {
         let (begin, mut pause) = (Instant::now(), PAUSES.0);
         loop {
-            let asked = Instant::now();
-            let slot = self.session.slot().await?;
-            let sent = Instant::now();
-            let reply = self.session.compound_in(slot, operations).await.and_then(Reply::into_results);
-            self.traffic.add(sent - asked, sent.elapsed());
-            match reply {
-                Err(error) if error.asks_to_retry() && begin.elapsed() < PATIENCE => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSES.1);
+            let reply = match &self.line {
+                Line::Session(session) => self.send_in(session, operations).await?,
+                Line::Version3(line) => {
+                    let told = |answered| self.traffic.add(Duration::ZERO, answered);
+                    match line.compound(operations, &told).await {
+                        Err(Failure::Refused(NfsStatus::Delay)) => None,
+                        Err(Failure::Refused(status)) => return Err(status.into()),
+                        Err(Failure::Broken(error)) => return Err(error),
+                        Ok(results) => Some(results),
+                    }
                 }
-                reply => return Ok(reply?),
+            };
+            match reply {
+                Some(results) => return Ok(results),
+                None => ensure!(begin.elapsed() < PATIENCE, "put off again and again, for {PATIENCE:?}"),
             }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// The results of one compound; none if the server puts it off.
+    async fn send_in(&self, session: &Session, operations: &[NfsArgOp]) -> Result<Option<Vec<NfsResOp>>> {
+        let asked = Instant::now();
+        let slot = session.slot().await?;
+        let sent = Instant::now();
+        let reply = session.compound_in(slot, operations).await.and_then(Reply::into_results);
+        self.traffic.add(sent - asked, sent.elapsed());
+        match reply {
+            Err(error) if error.asks_to_retry() => Ok(None),
+            reply => Ok(Some(reply?)),
         }
     }
 
     /// An owner of opens or locks, with the client's id, as the Linux client sends it. Servers of NFSv4.1 are to ignore that; DittoFS takes
     /// owners without one for the same, whosoever they are.
     pub fn owner(&self, name: impl Into<Bytes>) -> StateOwner {
-        StateOwner { client: self.session.client_id(), ..owner(name) }
+        let client = self.session().map_or(ClientId(0), Session::client_id);
+        StateOwner { client, ..owner(name) }
     }
 
     fn name(&self, path: &str) -> Option<FileHandle> {

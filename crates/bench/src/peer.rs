@@ -3,18 +3,24 @@
 mod dittofs;
 mod ganesha;
 mod kurma;
+mod rclone;
+mod zerofs;
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::Version;
+
 pub use dittofs::DittoFs;
 pub use ganesha::{Ganesha, Names};
 pub use kurma::Kurma;
+pub use rclone::Rclone;
+pub use zerofs::ZeroFs;
 
 /// One server.
 pub trait Peer {
@@ -37,6 +43,11 @@ pub trait Peer {
 
     /// Where it listens.
     fn address(&self) -> SocketAddr;
+
+    /// What it speaks.
+    fn version(&self) -> Version {
+        Version::V41
+    }
 
     /// Whether it delegates files to clients that ask for it.
     fn delegates(&self) -> bool;
@@ -103,6 +114,13 @@ impl CloudUse {
             money: self.money.map(|money| money - before.money.unwrap_or(0.0)),
         }
     }
+}
+
+/// Where `tests/servers/server.bash` has what the scripts in `crates/bench/servers` install.
+fn program_of_tests(path: &str) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(".cache"));
+    cache.join("kurma-test").join(path)
 }
 
 /// Whether there is a program of this name in `PATH`.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::personality::{self, Personality};
 
-pub use client::connect;
+pub use client::{Client, connect};
 pub use data::{RANDOM, RANDOM_FILE};
 pub use run::{Done, clean, prepare, run};
 
@@ -255,6 +255,11 @@ impl Workload {
     /// Whether it is about delegations.
     pub fn needs_delegations(self) -> bool {
         matches!(self, Workload::LockedRead { delegated: true } | Workload::Recall { delegated: true })
+    }
+
+    /// Whether it is about more than NFSv3 has.
+    pub fn needs_version4(self) -> bool {
+        matches!(self, Workload::LockedRead { .. } | Workload::Recall { .. } | Workload::VectorWrite(_))
     }
 
     /// The numbers of clients that it is for, of those that were asked for: personalities have threads of their own.

@@ -38,7 +38,7 @@ async fn many_clients_see_all_or_nothing_of_what_others_do_together() {
     let (mut gateway, _folder) = gateway();
     crowds::see_all_or_nothing(gateway.nfs, 50).await;
     crowds::never_mix(gateway.nfs, 25).await;
-    crowds::come_to_an_end(gateway.nfs, 3).await;
+    crowds::are_as_one_after_the_other(gateway.nfs, 30).await;
     gateway.check();
     gateway.stop();
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::{Peer, drop_page_cache, free_address, kill, wait_for, write_out};
+use super::{Peer, drop_page_cache, free_address, kill, program_of_tests, wait_for, write_out};
 
 /// As `crates/bench/servers/dittofs` installs it.
 const VERSION: &str = "0.29.0";
@@ -26,10 +26,8 @@ pub struct DittoFs {
 
 impl DittoFs {
     pub fn new() -> Result<DittoFs> {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(".cache"));
         Ok(DittoFs {
-            programs: cache.join(format!("kurma-test/dittofs-{VERSION}/server")),
+            programs: program_of_tests(&format!("dittofs-{VERSION}/server")),
             nfs: free_address()?,
             control: free_address()?,
             data: PathBuf::new(),

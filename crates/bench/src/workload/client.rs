@@ -12,10 +12,10 @@ use nfs4_client::OpenFile;
 use nfs4_client::operations::{close, open, put_handle, read};
 
 use super::recall::Returns;
-use crate::kernel::{Habits, Kernel, Totals};
+use crate::kernel::{Habits, Kernel, Totals, Version};
 use crate::latency::Recorder;
 
-/// A connection with a session of its own, a folder of its own.
+/// A connection with a session of its own, if the server has sessions, and a folder of its own.
 pub struct Client {
     pub(super) kernel: Kernel,
     pub(super) number: usize,
@@ -37,9 +37,10 @@ pub struct Client {
     returns: Returns,
 }
 
-/// Connects `count` clients and gives each a folder under `base`.
+/// Connects `count` clients to a server that speaks `version` and gives each a folder under `base`.
 pub async fn connect(
     address: SocketAddr,
+    version: Version,
     export: &[&str],
     base: &str,
     count: usize,
@@ -50,7 +51,12 @@ pub async fn connect(
     for number in 0..count {
         let (returns, callback) = Returns::new();
         let habits = Habits { closes: true, page_cache: false };
-        let kernel = Kernel::connect(address, &format!("bench-{number}"), 1, habits, Some(callback)).await?;
+        let kernel = match version {
+            Version::V3 => Kernel::connect_version3(address, habits).await?,
+            Version::V41 => {
+                Kernel::connect(address, &format!("bench-{number}"), 1, habits, Some(callback)).await?
+            }
+        };
         let path = format!("{base}/client-{number}");
         ensure_folder(&kernel, &base).await?;
         let folder = ensure_folder(&kernel, &path).await?;
@@ -69,7 +75,9 @@ pub async fn connect(
             vectors: tokio::sync::OnceCell::new(),
             returns,
         };
-        client.returns.begin(client.kernel.session.clone());
+        if let Some(session) = client.kernel.session() {
+            client.returns.begin(session.clone());
+        }
         clients.push(Arc::new(client));
     }
     Ok(clients)
@@ -156,7 +164,7 @@ impl Client {
     pub async fn check(&self, count: u64) -> Result<()> {
         let expected = self.content(4096);
         for at in 0..count {
-            let handle = self.kernel.session.lookup_in(&self.folder, &[&format!("s{at}")]).await?;
+            let handle = self.kernel.handle(&format!("{}/s{at}", self.path)).await?;
             let results = self.call(&[put_handle(&handle), read(StateId::ANONYMOUS, 0, 8192)]).await?;
             let Some(NfsResOp::Read(Outcome::Ok(done))) = results.into_iter().last() else {
                 anyhow::bail!("no data")

@@ -40,10 +40,10 @@ impl Client {
     /// Removes what begins with `prefix`: one by one, as the Linux client does in a directory. DittoFS fails some of those that are removed
     /// from one at once (`NFS4ERR_SERVERFAULT`).
     pub(super) async fn remove_all(&self, prefix: &str) -> Result<()> {
-        let entries = self.kernel.session.read_directory(&self.folder, nfs4::Bitmap::default()).await?;
-        for entry in entries.into_iter().filter(|entry| entry.name.as_bytes().starts_with(prefix.as_bytes()))
-        {
-            self.call(&[put_handle(&self.folder), remove(entry.name)]).await?;
+        for (name, _) in self.kernel.list(&self.path).await? {
+            if name.starts_with(prefix) {
+                self.kernel.remove(&format!("{}/{name}", self.path)).await?;
+            }
         }
         Ok(())
     }

@@ -152,9 +152,12 @@ impl Session {
 
     fn broken(&self, error: &std::io::Error) -> ! {
         if error.kind() != ErrorKind::BrokenPipe {
-            let _ = writeln!(std::io::stderr(), "{}: write error: {error}", self.tool);
+            let why = error
+                .raw_os_error()
+                .map_or_else(|| error.to_string(), |errno| errno_words(errno).to_string());
+            let _ = writeln!(std::io::stderr(), "{}: write error: {why}", self.tool);
         }
-        std::process::exit(1);
+        std::process::exit(if self.tool == "ls" { 2 } else { 1 });
     }
 
     /// Asks a question on standard error; whether the answer begins with y or Y.

@@ -3,7 +3,7 @@
 use crate::world::{Said, World, kurma, output, plant, real, tool};
 
 /// What is the server's own affair: blocks, and the sizes and names of directories.
-fn comparable(text: &str) -> Vec<String> {
+pub fn comparable(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.first().is_some_and(|word| word.starts_with('d') && word.len() == 10) {

@@ -8,7 +8,9 @@ mod copying;
 mod finding;
 mod listing;
 mod manners;
+mod mishaps;
 mod permissions;
+mod real_tree;
 mod statistics;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use crate::world::{Said, World, kurma, output, real, set_age, tool};
 
@@ -31,27 +32,39 @@ fn picture(root: &Path) -> Vec<String> {
     lines
 }
 
-/// Runs each case three times: the tool of the machine, ours on this machine, ours on the server.
+/// Runs each case three times: the tool of the machine, ours on this machine, ours on the server. What comes after `<` is typed, a line
+/// for each letter.
 fn compare(cases: &[&str]) {
     let world = World::new();
     let template = world.local("template");
     plant(&template);
     for (number, case) in cases.iter().enumerate() {
-        let words: Vec<&str> = case.split(' ').collect();
+        let (line, typed) = case.split_once(" <").unwrap_or((case, ""));
+        let typed: String = typed.chars().map(|letter| format!("{letter}\n")).collect();
+        let keyboard = world.folder.path().join("keyboard");
+        std::fs::write(&keyboard, typed).unwrap();
+        let output = |mut command: Command| output(command.stdin(std::fs::File::open(&keyboard).unwrap()));
+        let with = |mut command: Command, words: &[String]| {
+            command.args(words);
+            command
+        };
+        let words: Vec<&str> = line.split(' ').collect();
         let local: Vec<String> = words[1..].iter().map(|word| word.replace('@', "")).collect();
         let [theirs, ours, back] =
             ["theirs", "ours", "back"].map(|name| world.folder.path().join(format!("{name}{number}")));
         for root in [&theirs, &ours] {
             real("cp", world.folder.path(), &["-a", "template", root.to_str().unwrap()]);
         }
-        let expected = Said::of(&output(tool(words[0], &theirs).args(&local)), "");
-        let got = Said::of(&output(kurma(&ours).arg(words[0]).args(&local)), "");
+        let expected = Said::of(&output(with(tool(words[0], &theirs), &local)), "");
+        let own =
+            |words: &[String]| with(with(kurma(&ours), &[line.split(' ').next().unwrap().into()]), words);
+        let got = Said::of(&output(own(&local)), "");
         assert_eq!(got, expected, "{case}");
         assert_eq!(picture(&ours), picture(&theirs), "{case}");
         let prefix = format!("{}/", world.url(&format!("case{number}")));
         world.kurma(world.folder.path(), &["cp", "-a", "template", prefix.trim_end_matches('/')]);
         let remote: Vec<String> = words[1..].iter().map(|word| word.replace('@', &prefix)).collect();
-        let got = Said::of(&output(kurma(&ours).arg(words[0]).args(&remote)), &prefix);
+        let got = Said::of(&output(own(&remote)), &prefix);
         assert_eq!(got, expected, "{case} on the server");
         world.kurma(world.folder.path(), &["cp", "-a", &prefix, back.to_str().unwrap()]);
         assert_eq!(picture(&back), picture(&theirs), "{case} on the server");
@@ -78,6 +91,11 @@ async fn rm_removes_as_rm_does() {
         "rm -r @.",
         "rm @a/x",
         "rm @l/ @b",
+        "rm -i @a @b <yn",
+        "rm -i @a @none @b",
+        "rm -ri @d/sub @a <yyyy",
+        "rm -ri @d/sub <yn",
+        "rm -ri @d <n",
     ]);
 }
 
@@ -158,7 +176,55 @@ async fn cp_copies_as_cp_does() {
         "cp @d/f @d/sub/g @e",
         "cp @a @a/x",
         "cp -r @dl/ @n",
+        "cp -i @a @b <y",
+        "cp -i @a @b <n",
+        "cp -i @a @n",
+        "cp -ri @d @e <y",
     ]);
+}
+
+/// The links on the server have paths from its root.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cp_makes_symbolic_links_instead_of_copies() {
+    let world = World::new();
+    let [theirs, ours] = ["theirs", "ours"].map(|name| world.local(name));
+    for root in [&theirs, &ours] {
+        plant(root);
+    }
+    for words in [
+        "-s @a n",
+        "-s @d/f e/x",
+        "-rs @d n2",
+        "-s @a b",
+        "-rs @d n2",
+        "-sf @a b",
+        "-s --remove-destination @a d/f",
+        "-l a d/sub/g",
+        "-lf a d/sub/g",
+    ] {
+        let said = |mut command: Command, root: &Path| {
+            let root = root.to_str().unwrap();
+            let words = words.replace('@', &format!("{root}/"));
+            Said::of(&output(command.args(words.split(' '))), root)
+        };
+        let mut own = kurma(&ours);
+        own.arg("cp");
+        assert_eq!(said(own, &ours), said(tool("cp", &theirs), &theirs), "{words}");
+    }
+    let own = |root: &Path| -> Vec<String> {
+        picture(root).into_iter().map(|line| line.replace(root.to_str().unwrap(), "")).collect()
+    };
+    assert_eq!(own(&ours), own(&theirs));
+
+    let [tree, links] = ["tree", "links"].map(|name| world.url(name));
+    let fresh = world.local("fresh");
+    plant(&fresh);
+    world.kurma(&fresh, &["cp", "-a", "d", &tree]);
+    world.kurma(&fresh, &["cp", "-rs", &tree, &links]);
+    let listed = world.kurma(&fresh, &["find", &links, "-type", "l"]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    world.kurma(&fresh, &["cp", "-rL", &links, "back"]);
+    real("diff", &fresh, &["-r", "d", "back"]);
 }
 
 /// GNU's leaves out, too, what its directory lists after the copy, so this has no tool to stand beside.
@@ -213,6 +279,9 @@ async fn mv_moves_as_mv_does() {
         "mv @a @none/x",
         "mv @a @none/",
         "mv @a @b/x",
+        "mv -i @a @b <y",
+        "mv -i @a @b <n",
+        "mv -i @a @n",
     ]);
 }
 
@@ -238,5 +307,7 @@ async fn ln_links_as_ln_does() {
         "ln -f @a @a",
         "ln -s x @none/y",
         "ln @a @b/x",
+        "ln -i @a @b <y",
+        "ln -si a @b <n",
     ]);
 }

@@ -473,9 +473,9 @@ async fn what_several_write_to_the_same_files_never_mixes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_clients_with_overlapping_sets_all_come_to_an_end() {
+async fn sixty_four_clients_with_overlapping_sets_are_as_one_after_the_other() {
     let running = World::new().await.start().await;
-    crowds::come_to_an_end(running.address, 6).await;
+    crowds::are_as_one_after_the_other(running.address, 60).await;
     running.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! Atomic compounds among many clients, of any server that has a volume `home`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,8 +143,17 @@ pub async fn never_mix(server: SocketAddr, rounds: usize) {
     assert!(!seen.is_empty());
 }
 
-/// Sixty-four clients with overlapping sets of files, each in another order, all come to an end.
-pub async fn come_to_an_end(server: SocketAddr, rounds: usize) {
+/// A transaction that has ended: its mark, and those that it found in the files it read. A mark is written to all of them, except by
+/// one that only looks.
+struct Ended {
+    mark: u64,
+    found: Vec<(usize, u64)>,
+    only_looks: bool,
+}
+
+/// Sixty-four clients with overlapping sets of files, each in another order, all come to an end; and what all of them have read, and
+/// what somebody reads meanwhile, is what they had read one after the other, in some order.
+pub async fn are_as_one_after_the_other(server: SocketAddr, rounds: usize) {
     const CLIENTS: usize = 64;
     const SHARED: usize = 12;
     let maker = connect(server, "maker").await;
@@ -156,30 +165,95 @@ pub async fn come_to_an_end(server: SocketAddr, rounds: usize) {
         maker.close(&file).await.unwrap();
         files.push(file.handle);
     }
+    let files: Arc<[FileHandle]> = files.into();
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let (session, files) = (connect(server, format!("c{number}")).await, files.clone());
         clients.push(tokio::spawn(async move {
+            let mut ended = Vec::new();
             for round in 0..rounds {
                 let step = [1, 5, 7, 11][(number + round) % 4];
-                let mark = ((number * rounds + round) as u64 + 1).to_be_bytes();
-                let mut request = vec![atomic()];
-                for at in 0..6 {
-                    let file = &files[(number * 7 + round + at * step) % SHARED];
-                    let data = Bytes::copy_from_slice(&mark);
-                    request.extend([
-                        put_handle(file),
-                        op::read(StateId::ANONYMOUS, 0, 8),
-                        op::write(StateId::ANONYMOUS, 0, StableHow::FileSync, data),
-                    ]);
-                }
-                assert_eq!(again(&session, &request).await.status, NfsStatus::Ok);
+                let places: Vec<usize> = (0..6).map(|at| (number * 7 + round + at * step) % SHARED).collect();
+                let mark = (number * rounds + round) as u64 + 1;
+                ended.push(exchange(&session, &files, &places, Some(mark)).await);
             }
+            ended
         }));
     }
-    for client in clients {
-        client.await.unwrap();
+    let mut all = Vec::new();
+    let everything: Vec<usize> = (0..SHARED).collect();
+    while !clients.iter().all(|client| client.is_finished()) {
+        let looked = exchange(&maker, &files, &everything, None).await;
+        all.push(Ended { mark: (CLIENTS * rounds + all.len()) as u64 + 1, ..looked });
     }
+    for client in clients {
+        all.extend(client.await.unwrap());
+    }
+    let last = exchange(&maker, &files, &everything, None).await;
+    has_an_order(&all, &last.found);
+}
+
+/// Reads what is in these files, and leaves a mark in them.
+async fn exchange(session: &Session, files: &[FileHandle], places: &[usize], mark: Option<u64>) -> Ended {
+    let mut request = vec![atomic()];
+    for place in places {
+        request.extend([put_handle(&files[*place]), op::read(StateId::ANONYMOUS, 0, 8)]);
+        if let Some(mark) = mark {
+            let data = Bytes::copy_from_slice(&mark.to_be_bytes());
+            request.push(op::write(StateId::ANONYMOUS, 0, StableHow::FileSync, data));
+        }
+    }
+    let reply = again(session, &request).await;
+    assert_eq!(reply.status, NfsStatus::Ok);
+    let found = reply.results.iter().filter_map(|result| match result {
+        NfsResOp::Read(Outcome::Ok(read)) => Some(read.data.clone().into_bytes()),
+        _ => None,
+    });
+    let found: Vec<u64> = found.map(|data| u64::from_be_bytes(data[..].try_into().unwrap())).collect();
+    assert_eq!(found.len(), places.len());
+    let found = places.iter().copied().zip(found).collect();
+    Ended { mark: mark.unwrap_or(0), found, only_looks: mark.is_none() }
+}
+
+/// Whether there is an order in which each finds what the last before it has left, and `last` is left in the end.
+fn has_an_order(all: &[Ended], last: &[(usize, u64)]) {
+    // Who has found what another has left: of those that write, no two the same, or one of them has undone the other.
+    let mut next: HashMap<(usize, u64), u64> = HashMap::new();
+    for it in all.iter().filter(|it| !it.only_looks) {
+        for found in &it.found {
+            let other = next.insert(*found, it.mark);
+            assert_eq!(other, None, "{} has undone what {other:?} did in {found:?}", it.mark);
+        }
+    }
+    assert!(last.iter().all(|left| !next.contains_key(left)), "what is left was replaced: {last:?}");
+    let mut after: HashMap<u64, BTreeSet<u64>> = HashMap::new();
+    let mut before: HashMap<u64, usize> = all.iter().map(|it| (it.mark, 0)).collect();
+    let mut put = |earlier: u64, later: u64| {
+        if earlier != 0 && after.entry(earlier).or_default().insert(later) {
+            *before.get_mut(&later).unwrap() += 1;
+        }
+    };
+    for it in all {
+        for (file, found) in &it.found {
+            put(*found, it.mark);
+            if let Some(replaced) = next.get(&(*file, *found)).filter(|_| it.only_looks) {
+                put(it.mark, *replaced);
+            }
+        }
+    }
+    let mut free: Vec<u64> = before.iter().filter(|(_, count)| **count == 0).map(|(mark, _)| *mark).collect();
+    let mut placed = 0;
+    while let Some(mark) = free.pop() {
+        placed += 1;
+        for later in after.remove(&mark).unwrap_or_default() {
+            let count = before.get_mut(&later).unwrap();
+            *count -= 1;
+            if *count == 0 {
+                free.push(later);
+            }
+        }
+    }
+    assert_eq!(placed, all.len(), "no order of them explains what they have found");
 }
 
 /// What eight clients append to a file is all there, whole, and of each in its order.
@@ -223,4 +297,27 @@ pub async fn append_whole_records(server: SocketAddr, records: usize) {
         let own: Vec<_> = found.iter().filter(|line| line.starts_with(&format!("{client}:"))).collect();
         assert!(own.len() == records && own.is_sorted(), "each once, one after the other");
     }
+}
+
+fn ended(mark: u64, found: &[(usize, u64)]) -> Ended {
+    Ended { mark, found: found.to_vec(), only_looks: false }
+}
+
+#[test]
+#[should_panic(expected = "has undone")]
+fn what_one_undoes_of_another_is_noticed() {
+    has_an_order(&[ended(1, &[(0, 0)]), ended(2, &[(0, 0)])], &[(0, 2)]);
+}
+
+#[test]
+#[should_panic(expected = "no order")]
+fn two_that_are_each_before_the_other_are_noticed() {
+    has_an_order(&[ended(1, &[(0, 0), (1, 2)]), ended(2, &[(0, 1), (1, 0)])], &[(0, 2), (1, 1)]);
+}
+
+#[test]
+#[should_panic(expected = "no order")]
+fn who_looks_at_half_of_a_change_is_noticed() {
+    let looks = Ended { mark: 2, found: vec![(0, 1), (1, 0)], only_looks: true };
+    has_an_order(&[ended(1, &[(0, 0), (1, 0)]), looks], &[(0, 1), (1, 1)]);
 }

@@ -161,8 +161,15 @@ impl Ends<'_> {
     }
 
     fn remove_first(&self, piece: usize, item: &CopyItem, content: &Content, tasks: &mut VecDeque<Task>) {
-        let is_file = matches!(content, Content::File(_));
-        if self.removes_first(item) || (item.existing.is_some() && !is_file) {
+        let goes = match content {
+            Content::File(_) => self.removes_first(item),
+            // The copy of a link replaces what is there. A link instead of a copy does not, as it could be all that there is of it.
+            _ if self.is_linked(item) => {
+                item.existing.is_some() && (self.options.remove || self.options.force)
+            }
+            _ => item.existing.is_some(),
+        };
+        if goes {
             tasks.push_back(Task {
                 piece,
                 act: CopyAct::Remove,
@@ -177,6 +184,11 @@ impl Ends<'_> {
         item.existing.as_ref().is_some_and(|it| self.options.remove || it.is(Kind::SymbolicLink))
     }
 
+    /// Whether a link to it is made instead of a copy.
+    fn is_linked(&self, item: &CopyItem) -> bool {
+        !item.attributes.is(Kind::SymbolicLink) && self.options.make != Make::Copy
+    }
+
     /// Permission bits that a new file is made with.
     pub fn mode(&self, item: &CopyItem) -> u32 {
         let mode = item.attributes.mode.unwrap_or(0o666) & 0o777;
@@ -185,7 +197,7 @@ impl Ends<'_> {
 
     /// Gives the copy the attributes it is to have from the original.
     fn attributes(&self, piece: usize, item: &CopyItem) -> Option<Task> {
-        let linked = !item.attributes.is(Kind::SymbolicLink) && self.options.make != Make::Copy;
+        let linked = self.is_linked(item);
         let new = preserved(item, self.options.preserve);
         let follow = item.existing.is_some() && !item.attributes.is(Kind::SymbolicLink);
         let target = item.destination.clone();

@@ -20,9 +20,9 @@ pub enum Make {
     /// A file with the same content.
     #[default]
     Copy,
-    /// A symbolic link to it (`cp -s`).
+    /// A symbolic link to it (`cp -s`). What is there is replaced only with [`CopyOptions::force`] or [`CopyOptions::remove`].
     SymbolicLink,
-    /// A further name for it (`cp -l`).
+    /// A further name for it (`cp -l`). What is there is replaced as for symbolic links.
     HardLink,
 }
 
@@ -62,7 +62,7 @@ pub struct CopyOptions {
     pub make: Make,
     /// Permission bits that new objects do not get.
     pub umask: u32,
-    /// Whether a file is removed that is there and cannot be opened (`cp -f`).
+    /// Whether a file is removed that is there and cannot be opened, or replaced by a link (`cp -f`).
     pub force: bool,
     /// Whether a file is removed that is there (`cp --remove-destination`).
     pub remove: bool,

@@ -1,0 +1,92 @@
+//! The sources of more than ten thousand files that this program is built of, there and back, beside the tools of the machine.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use crate::listing::comparable;
+use crate::support::parallel;
+use crate::world::{World, kurma, real};
+
+const FILES: usize = 10_000;
+
+/// Where Cargo keeps the sources of crates.
+fn sources() -> PathBuf {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| std::env::home_dir().unwrap().join(".cargo"));
+    home.join("registry/src")
+}
+
+fn sorted(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_source_tree_is_to_the_tools_what_it_is_to_those_of_the_machine() {
+    let world = World::new();
+    let (folder, tree) = (world.local("here"), world.local("here/tree"));
+    let sources = sources();
+    let text = sources.to_str().unwrap();
+    let packages = real("find", &folder, &[text, "-mindepth", "2", "-maxdepth", "2", "-type", "d"]);
+    let mut files = 0;
+    for package in sorted(&packages) {
+        // Those that are nothing but large are no test of many files.
+        let count = real("find", &folder, &[&package, "-type", "f", "-size", "-64k"]).lines().count();
+        if count < 10 {
+            continue;
+        }
+        real("cp", &folder, &["-a", &package, tree.to_str().unwrap()]);
+        files += count;
+        if files > FILES {
+            break;
+        }
+    }
+    assert!(files > FILES, "{} has only {files} files", sources.display());
+
+    let url = world.url("tree");
+    world.kurma(&folder, &["cp", "-a", "tree", &url]);
+    let listed = world.kurma(&folder, &["ls", "-lR", &url]).replace(&url, "tree");
+    assert!(comparable(&listed) == comparable(&real("ls", &folder, &["-lR", "tree"])), "ls -lR");
+    let found = world.kurma(&folder, &["find", &url]).replace(&url, "tree");
+    assert!(sorted(&found) == sorted(&real("find", &folder, &["tree"])), "find");
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
+    real("rm", &folder, &["-r", "back"]);
+
+    world.kurma(&folder, &["tar", "-f", "ours.tar", &url]);
+    real("tar", &folder, &["-cf", "theirs.tar", "tree"]);
+    let members = |archive: &str| {
+        let listed = real("tar", &folder, &["-tvf", archive]);
+        sorted(
+            &listed
+                .lines()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n")
+                .collect::<String>(),
+        )
+    };
+    assert!(members("ours.tar") == members("theirs.tar"), "tar -tvf");
+    let unpacked = world.url("unpacked");
+    world.kurma(&folder, &["mkdir", &unpacked]);
+    world.kurma(&folder, &["untar", "-f", "theirs.tar", "-C", &unpacked]);
+    let unpacked = format!("{unpacked}/tree");
+    let listed = world.kurma(&folder, &["ls", "-lR", &unpacked]).replace(&unpacked, "tree");
+    let expected = real("ls", &folder, &["-lR", "tree"]);
+    assert!(comparable(&listed) == comparable(&expected), "ls -lR of what was unpacked");
+
+    // Interrupted, and then to its end.
+    let synced = world.url("synced");
+    let mut command = kurma(&folder);
+    let mut child = command.args(["sync", "-v", "tree", &synced]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    parallel(|| lines.take(3000).count());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    world.kurma(&folder, &["sync", "tree", &synced]);
+    world.kurma(&folder, &["cp", "-a", &synced, "back"]);
+    real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
+
+    world.kurma(&folder, &["rm", "-r", &url, &synced, &world.url("unpacked")]);
+    assert_eq!(world.kurma(&folder, &["ls", "-A", &world.url("")]), "");
+    world.gateway.check();
+}
