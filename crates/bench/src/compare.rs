@@ -95,7 +95,8 @@ pub async fn run(arguments: Compare) -> Result<()> {
         Box::new(Ganesha::new(Names::Synchronous)?),
         Box::new(DittoFs::new()?),
         Box::new(Rclone::new()?),
-        Box::new(ZeroFs::new()?),
+        Box::new(ZeroFs::new(false)?),
+        Box::new(ZeroFs::new(true)?),
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
     let left_out = leave_out(&mut peers);
@@ -193,7 +194,7 @@ impl Scene<'_> {
         let (repeat, begin) = (self.arguments.setting.repeat, rows.len());
         for peer in peers.iter() {
             let mut row = Row::new(self.workload, self.count, peer.name());
-            row.missing = if self.workload.needs_version4() && peer.version() == Version::V3 {
+            row.missing = if self.workload.needs_version4() && peer.version() != Version::V41 {
                 Some("speaks NFSv3".into())
             } else if self.workload.needs_delegations() && !peer.delegates() {
                 Some("does not delegate files".into())

@@ -58,7 +58,10 @@ const ATTRIBUTES: &[Attribute] = &[
 /// What a server speaks.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Version {
-    V3,
+    /// With `commits` COMMIT is sent after each write that was to be stable, whatever the server says that it is.
+    V3 {
+        commits: bool,
+    },
     V41,
 }
 
@@ -75,6 +78,8 @@ pub struct Kernel {
     line: Line,
     root: FileHandle,
     habits: Habits,
+    /// A server that says that a write is stable is not believed.
+    commits: bool,
     /// Names that were looked up.
     names: Mutex<HashMap<String, FileHandle>>,
     /// Files in the page cache, and the `change` that they had; none if this client itself has changed them since.
@@ -107,15 +112,23 @@ impl Kernel {
     }
 
     /// A client of a server that speaks NFSv3.
-    pub async fn connect_version3(address: SocketAddr, habits: Habits) -> Result<Kernel> {
+    pub async fn connect_version3(address: SocketAddr, commits: bool, habits: Habits) -> Result<Kernel> {
         let line = Version3::connect(address).await?;
         let root = line.root.clone();
-        Ok(Kernel::over(Line::Version3(line), root, habits))
+        Ok(Kernel { commits, ..Kernel::over(Line::Version3(line), root, habits) })
     }
 
     fn over(line: Line, root: FileHandle, habits: Habits) -> Kernel {
         let traffic = Traffic::default();
-        Kernel { line, root, habits, names: Mutex::default(), pages: Mutex::default(), traffic }
+        Kernel {
+            line,
+            root,
+            habits,
+            commits: false,
+            names: Mutex::default(),
+            pages: Mutex::default(),
+            traffic,
+        }
     }
 
     /// Its session, which a client of NFSv3 has not.

@@ -144,7 +144,7 @@ impl Kernel {
             anyhow::bail!("unexpected results {results:?}");
         };
         ensure!(done.count as usize == length, "short write of {}", done.count);
-        if done.committed < StableHow::FileSync {
+        if done.committed < StableHow::FileSync || self.commits {
             self.send(&[put_handle(handle), commit(0, 0)]).await?;
         }
         Ok(())

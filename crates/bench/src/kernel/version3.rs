@@ -320,8 +320,11 @@ impl Calls<'_> {
         };
         // UNCHECKED.
         let arguments = encoded(&[folder, name, &0u32, &attributes]);
-        let answer = self.call(Call::Create, arguments).await?;
-        self.made(answer, folder, name).await
+        match self.call(Call::Create, arguments).await {
+            // Of ZeroFS, though RFC 1813 §3.3.8 has it succeed. The Linux client looks before, which would be one more for each new file.
+            Err(Failure::Refused(NfsStatus::Exist)) => self.lookup(folder, name).await,
+            answer => self.made(answer?, folder, name).await,
+        }
     }
 
     async fn make_directory(&self, folder: &FileHandle, create: &CreateArgs) -> Result<Found, Failure> {

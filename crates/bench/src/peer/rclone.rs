@@ -37,8 +37,8 @@ impl Peer for Rclone {
     }
 
     fn durability(&self) -> &'static str {
-        "stable data: in the page cache, though answered as stable; copied to the cloud, encrypted, 5 s after the file was closed; names: in the \
-         cloud, of which nothing is synced"
+        "stable data and names: in its memory and the page cache, though answered as stable; in the cloud, encrypted, 5 s after the file was \
+         closed, where nothing is synced"
     }
 
     fn not_installed(&self) -> Option<String> {
@@ -77,7 +77,7 @@ impl Peer for Rclone {
     }
 
     fn version(&self) -> Version {
-        Version::V3
+        Version::V3 { commits: false }
     }
 
     fn delegates(&self) -> bool {

@@ -14,13 +14,15 @@ const VERSION: &str = "0.19.1";
 pub struct ZeroFs {
     program: PathBuf,
     nfs: SocketAddr,
+    /// Whether those who write send COMMIT, for which it does not ask.
+    commits: bool,
     child: Option<Child>,
 }
 
 impl ZeroFs {
-    pub fn new() -> Result<ZeroFs> {
+    pub fn new(commits: bool) -> Result<ZeroFs> {
         let program = program_of_tests(&format!("zerofs-{VERSION}/bin/zerofs"));
-        Ok(ZeroFs { program, nfs: free_address()?, child: None })
+        Ok(ZeroFs { program, nfs: free_address()?, commits, child: None })
     }
 
     /// As its manual has it, with NFS only, and room for all that is measured in its cache.
@@ -38,12 +40,20 @@ impl ZeroFs {
 
 impl Peer for ZeroFs {
     fn name(&self) -> &'static str {
-        "zerofs"
+        if self.commits { "zerofs +C" } else { "zerofs" }
     }
 
     fn durability(&self) -> &'static str {
-        "stable data: only what COMMIT was sent for, which writes all that is new into its store (a WRITE that is to be stable is answered as \
-         unstable); names: with the next COMMIT of anything, or up to 30 s after the answer. Encrypted and compressed, one copy"
+        match self.commits {
+            false => {
+                "stable data and names: in its memory, though answered as stable; in its store, encrypted and compressed, one copy, with the next \
+                 COMMIT of anything, or after up to 30 s"
+            }
+            true => {
+                "stable data: COMMIT is sent after each write, though it is answered as stable, and waits until all that is new is in its store, \
+                 where nothing is synced; names: with the next COMMIT, or after up to 30 s"
+            }
+        }
     }
 
     fn not_installed(&self) -> Option<String> {
@@ -78,7 +88,7 @@ impl Peer for ZeroFs {
     }
 
     fn version(&self) -> Version {
-        Version::V3
+        Version::V3 { commits: self.commits }
     }
 
     fn delegates(&self) -> bool {

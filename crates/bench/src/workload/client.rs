@@ -52,7 +52,7 @@ pub async fn connect(
         let (returns, callback) = Returns::new();
         let habits = Habits { closes: true, page_cache: false };
         let kernel = match version {
-            Version::V3 => Kernel::connect_version3(address, habits).await?,
+            Version::V3 { commits } => Kernel::connect_version3(address, commits, habits).await?,
             Version::V41 => {
                 Kernel::connect(address, &format!("bench-{number}"), 1, habits, Some(callback)).await?
             }

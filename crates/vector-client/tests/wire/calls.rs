@@ -3,6 +3,7 @@
 use std::io::SeekFrom;
 
 use bytes::Bytes;
+use nfs4::{NfsArgOp, OpCode, StableHow, StateId};
 use nfs4_server::Limits;
 use tokio_util::sync::CancellationToken;
 use vector_client::{
@@ -55,10 +56,21 @@ pub async fn vectors(counted: &Counted, many: usize, has: &Has) {
     let folders = all("folders").map(|target| (target, 0o755)).collect();
     counted.costs("vmkdir", trips, client.vmkdir(folders)).await.unwrap();
     let writes = (0..many).map(|n| Write::whole(at("files", n), 0o644, content(n))).collect();
-    counted.costs("vwrite, new files", trips, client.vwrite(writes)).await.unwrap();
+    // Safe without a COMMIT (V2), and by the state id that the OPEN before has left (V4).
+    let is_safe = |sent: &NfsArgOp| match sent {
+        NfsArgOp::Write(write) => write.stable > StableHow::Unstable && write.state_id == StateId::CURRENT,
+        NfsArgOp::Close(close) => close.state_id == StateId::CURRENT,
+        other => other.op_code() != OpCode::Commit,
+    };
+    counted.costs_only("vwrite, new files", trips, is_safe, client.vwrite(writes)).await.unwrap();
     let reads = || all("files").map(|target| Read::new(target, 0, SIZE as u64 + 1)).collect();
     for what in ["vread", "vread of what is kept"] {
-        let data = counted.costs(what, trips, client.vread(reads())).await.unwrap();
+        let is_current = |sent: &NfsArgOp| match sent {
+            NfsArgOp::Read(read) => read.state_id == StateId::CURRENT,
+            NfsArgOp::Close(close) => close.state_id == StateId::CURRENT,
+            _ => true,
+        };
+        let data = counted.costs_only(what, trips, is_current, client.vread(reads())).await.unwrap();
         assert!(data.into_iter().enumerate().all(|(n, data)| data.into_bytes() == content(n)), "{what}");
     }
     let writes = all("files").map(|target| Write::new(target, 2, "in between")).collect();
@@ -113,7 +125,20 @@ pub async fn vectors(counted: &Counted, many: usize, has: &Has) {
 
     if has.copy {
         let copies = (0..many).map(|n| Copy::whole(at("files", n), at("copies", n), 0o600)).collect();
-        counted.costs("vsscopy", many.div_ceil(COPIES), client.vsscopy(copies)).await.unwrap();
+        // None of the data passes here (V12).
+        let has_no_data = |sent: &NfsArgOp| {
+            !matches!(sent.op_code(), OpCode::Read | OpCode::ReadPlus | OpCode::Write | OpCode::WriteSame)
+        };
+        let copying = client.vsscopy(copies);
+        counted.costs_only("vsscopy", many.div_ceil(COPIES), has_no_data, copying).await.unwrap();
+        let part = Copy {
+            source_offset: 2,
+            destination_offset: 5,
+            length: 7,
+            truncate: false,
+            ..Copy::whole(at("files", 0), at("copies", 0), 0o600)
+        };
+        counted.costs_only("vsscopy of a part", 1, has_no_data, client.vsscopy(vec![part])).await.unwrap();
     }
     if many <= 128 {
         let copies = (0..many).map(|n| Copy::whole(at("files", n), at("copies", n), 0o600)).collect();
@@ -225,6 +250,23 @@ async fn a_vector_costs_a_round_trip_for_each_256_elements() {
         vectors(&counted, many, &KURMA).await;
         counted.check_with(&format!("{many} elements"));
     }
+}
+
+/// Nothing that only Kurma has is sent by a client that is not to use it (T7).
+#[tokio::test]
+async fn without_extensions_only_standard_operations_are_sent() {
+    let stop = CancellationToken::new();
+    let server = server(Limits::default(), stop.clone()).await;
+    let counted = Counted::connect_with(server, |options| options.extensions = false).await;
+    vectors(&counted, 96, &KURMA).await;
+    assert!(!counted.sent().contains(&OpCode::CompoundMode));
+    counted.check_with("without extensions");
+    let (counted, _server) = kurma().await;
+    let append =
+        Write { create: Some(Creation { mode: 0o600, exclusive: false }), ..Write::append("/home/log", "x") };
+    counted.costs("vwrite at the end", 1, counted.client.vwrite(vec![append])).await.unwrap();
+    assert!(counted.sent().contains(&OpCode::CompoundMode), "or else this looks for nothing");
+    stop.cancel();
 }
 
 #[tokio::test]

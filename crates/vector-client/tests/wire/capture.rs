@@ -16,7 +16,7 @@ pub struct Seen {
     /// What the client should have counted: compounds behind a SEQUENCE.
     pub exchanged: Statistics,
     /// The operations of each of them, without the SEQUENCE.
-    pub compounds: Vec<Vec<OpCode>>,
+    pub compounds: Vec<Vec<NfsArgOp>>,
     /// Those that have no other operation: leases are renewed so.
     pub renewals: u64,
     /// Compounds without SEQUENCE, which make and end sessions.
@@ -91,12 +91,12 @@ impl Conversation {
             return;
         }
         let body = record.slice_ref(header.0);
-        let operations = operations(body.clone());
-        if operations.first() != Some(&OpCode::Sequence) {
+        let mut operations = operations(body.clone());
+        if operations.first().map(NfsArgOp::op_code) != Some(OpCode::Sequence) {
             seen.bare += 1;
             return;
         }
-        let operations = operations[1..].to_vec();
+        operations.remove(0);
         seen.renewals += u64::from(operations.is_empty());
         seen.exchanged.round_trips += 1;
         seen.exchanged.operations += operations.len() as u64;
@@ -120,10 +120,10 @@ impl Conversation {
     }
 }
 
-fn operations(body: Bytes) -> Vec<OpCode> {
+fn operations(body: Bytes) -> Vec<NfsArgOp> {
     let mut input = Decoder::new(body);
     let CompoundHeader { minor_version, op_count, .. } = CompoundHeader::decode(&mut input).unwrap();
-    let operation = |_| NfsArgOp::decode_op(&mut input, minor_version).unwrap().op_code();
+    let operation = |_| NfsArgOp::decode_op(&mut input, minor_version).unwrap();
     let operations = (0..op_count).map(operation).collect();
     input.finish().unwrap();
     operations

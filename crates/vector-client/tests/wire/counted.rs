@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
+use nfs4::{NfsArgOp, OpCode};
 use vector_client::{Client, Options, Statistics};
 
 use crate::relay::Relay;
@@ -45,13 +46,36 @@ impl Counted {
         if sent != round_trips as u64 {
             let compounds = &now.compounds[seen.compounds.len()..];
             let compounds = compounds.iter().map(|operations| {
-                let shown: Vec<_> = operations.iter().take(24).collect();
+                let shown: Vec<_> = operations.iter().map(NfsArgOp::op_code).take(24).collect();
                 format!("\n    {} operations: {shown:?}", operations.len())
             });
             let compounds = compounds.collect::<String>();
             writeln!(wrong, "{what}: {sent} round trips instead of {round_trips}:{compounds}").unwrap();
         }
         result
+    }
+
+    /// The same, where every operation that is sent is as `is_right` says.
+    pub async fn costs_only<T>(
+        &self,
+        what: &str,
+        round_trips: usize,
+        is_right: impl Fn(&NfsArgOp) -> bool,
+        call: impl Future<Output = T>,
+    ) -> T {
+        let before = self.relay.seen().compounds.len();
+        let result = self.costs(what, round_trips, call).await;
+        let sent = self.relay.seen().compounds;
+        let mut wrong = self.wrong.lock().unwrap();
+        for operation in sent[before..].iter().flatten().filter(|operation| !is_right(operation)).take(3) {
+            writeln!(wrong, "{what}: sends {operation:?}").unwrap();
+        }
+        result
+    }
+
+    /// All operations so far.
+    pub fn sent(&self) -> Vec<OpCode> {
+        self.relay.seen().compounds.iter().flatten().map(NfsArgOp::op_code).collect()
     }
 
     /// Fails if any call has cost something else.
