@@ -42,7 +42,7 @@ system:
 # NFS clients of other makers, in user space, and the vectorized client with a server of another make.
 foreign:
 	@scripts/setup build foreign
-	$(TEST) --test wire -- --ignored
+	$(TEST) --test wire --test files -- --ignored
 	$(KURMA)
 	PATH="$$HOME/.cargo/bin:$$PATH" tests/foreign/all
 

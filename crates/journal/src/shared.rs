@@ -105,6 +105,11 @@ impl State {
         if !self.disk_full {
             return segments.saturating_sub(self.segments_in_use());
         }
+        self.files_to_begin()
+    }
+
+    /// Files that no segment has or is about to take.
+    pub(crate) fn files_to_begin(&self) -> u64 {
         let waiting = self.live.values().map(|live| &live.0).chain([&self.current]);
         let waiting = waiting.filter(|segment| segment.file().is_none()).count() as u64;
         (self.free.len() as u64).saturating_sub(waiting)

@@ -147,13 +147,27 @@ impl Shared {
             Priority::Move => (0, 3 * config.queue, state.segments),
         };
         let in_memory = state.space.reserved + state.space.queued + bytes;
-        in_memory <= queue && state.space.reserved + bytes + headroom <= self.admissible(state, segments)
+        let room = self.admissible(state, segments).min(self.in_files(state));
+        in_memory <= queue && state.space.reserved + bytes + headroom <= room
+    }
+
+    /// The same in the files that there are, while the filler still has some to make: it may find the disk full, and by then nobody may
+    /// have taken those of the head-room.
+    fn in_files(&self, state: &State) -> u64 {
+        match self.filler_works(state) {
+            true => self.room(state, state.files_to_begin()),
+            false => u64::MAX,
+        }
     }
 
     /// Bytes of records, each rounded to its blocks, that can be placed whatever their order, when there may be so
     /// many segments.
     pub(crate) fn admissible(&self, state: &State, segments: u64) -> u64 {
-        let current = state.rest_of_segment().saturating_sub(self.config.lost());
-        current + self.config.holds(state.segments_to_begin(segments))
+        self.room(state, state.segments_to_begin(segments))
+    }
+
+    /// In the current segment and so many others.
+    fn room(&self, state: &State, segments: u64) -> u64 {
+        state.rest_of_segment().saturating_sub(self.config.lost()) + self.config.holds(segments)
     }
 }

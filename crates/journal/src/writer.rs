@@ -134,9 +134,8 @@ impl Shared {
                 self.files.notify_all();
                 return Ok(file);
             }
-            let filler_works =
-                self.config.writer == WriterKind::Thread && !state.filler_gone && self.wants_file(&state);
-            if !filler_works || state.stop || state.failed.is_some() {
+            let will_come = self.filler_works(&state) && self.wants_file(&state);
+            if !will_come || state.stop || state.failed.is_some() {
                 break;
             }
             self.files.wait(&mut state);
@@ -146,6 +145,11 @@ impl Shared {
         let index = state.next_file;
         drop(state);
         self.create_file(index)
+    }
+
+    /// Whether somebody makes files, and has not made all.
+    pub(crate) fn filler_works(&self, state: &State) -> bool {
+        self.config.writer == WriterKind::Thread && !state.filler_gone && state.file_count < state.segments
     }
 
     fn wants_file(&self, state: &State) -> bool {
@@ -176,8 +180,10 @@ impl Shared {
                     }
                 }
                 Made::Failed => {
-                    self.state.lock().filler_gone = true;
+                    let mut state = self.state.lock();
+                    state.filler_gone = true;
                     self.files.notify_all();
+                    self.grant(&mut state);
                     return;
                 }
             }

@@ -60,7 +60,7 @@ pub use listing::{Cookie, Directory, Entry, Page, PageResult};
 pub use statistics::Statistics;
 pub use step::{APPEND, Copy, Creation, Data, Done, Open, Read, Step, TO_END, Write};
 pub use target::{Base, Target};
-pub use transaction::{Aborted, Committed, StepResult, Ticket, Transaction, TransactionLimits};
+pub use transaction::{Aborted, Chain, Committed, StepResult, Ticket, Transaction, TransactionLimits};
 pub use tree::{CopyAct, CopyItem, CopyOptions, CopyWatch, Links, Make, Preserve, Removal};
 pub use walk::{Found, Walk};
 pub use writer::Writer;

@@ -1,11 +1,11 @@
-//! All or nothing (T1 to T13).
+//! Steps collected one by one: for one vector, or to be done all or not at all (T1 to T13).
 
 use std::marker::PhantomData;
 
 use bytes::Bytes;
 
-use crate::step::{Copy, Data, Done, Open, Read, Step, Write};
-use crate::{AttributeSet, Attributes, Client, Descriptor, Error, NewAttributes, Target};
+use crate::step::{APPEND, Copy, Creation, Data, Done, Open, Read, Step, Write};
+use crate::{AttributeSet, Attributes, Client, Descriptor, Error, Failure, NewAttributes, Target};
 
 /// How much one transaction may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,10 @@ pub struct Aborted {
     pub unknown: bool,
 }
 
-/// Steps that are done all or not at all: what [`Client::transaction`] collects.
+/// What [`Client::transaction`] and [`Client::batch`] collect.
 ///
-/// The steps see what those before them do; nobody else sees anything before the end. Symbolic links that are made by
-/// a step are not followed by those after it.
+/// The steps see what those before them do; in a transaction, nobody else sees anything before the end, and symbolic links that
+/// are made by a step are not followed by those after it.
 #[derive(Debug, Default)]
 pub struct Transaction {
     steps: Vec<Step>,
@@ -44,7 +44,7 @@ pub struct Ticket<T> {
     result: PhantomData<fn() -> T>,
 }
 
-/// What came of a transaction that was done.
+/// What came of a transaction or a batch that was done.
 #[derive(Debug)]
 pub struct Committed {
     done: Vec<Done>,
@@ -141,8 +141,96 @@ impl Transaction {
     }
 }
 
+/// A file that is opened for what is chained to it, and closed behind the last of that, with one OPEN and one CLOSE (V44): what
+/// [`Transaction::chain`] begins. It is opened to be read and written as what is chained to it asks for, and if that is nothing, only opened.
+#[derive(Debug)]
+pub struct Chain<'a> {
+    transaction: &'a mut Transaction,
+    target: Target,
+    /// How it is made or emptied, by the first that opens it.
+    create: Option<Creation>,
+}
+
+impl Transaction {
+    /// With an existing file; what `chained` returns.
+    ///
+    /// ```no_run
+    /// # use vector_client::{Client, Failure, Done};
+    /// # async fn example(client: &Client) -> Result<(), Failure<Done>> {
+    /// let mut head = None;
+    /// let mut done = client
+    ///     .batch(|batch| {
+    ///         head = Some(batch.chain("/var/log/messages", |log| log.read(0, 100)));
+    ///         batch.chain_new("/home/joe/note", 0o600, |note| {
+    ///             note.write(0, "read it");
+    ///             note.append(" all\n");
+    ///         });
+    ///     })
+    ///     .await?;
+    /// let head = head.and_then(|head| done.get(&head));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chain<R>(&mut self, target: impl Into<Target>, chained: impl FnOnce(&mut Chain<'_>) -> R) -> R {
+        self.chain_from(target.into(), None, chained)
+    }
+
+    /// With a file that is made with this mode, or emptied.
+    pub fn chain_new<R>(
+        &mut self,
+        target: impl Into<Target>,
+        mode: u32,
+        chained: impl FnOnce(&mut Chain<'_>) -> R,
+    ) -> R {
+        self.chain_from(target.into(), Some(Creation { mode, exclusive: false }), chained)
+    }
+
+    fn chain_from<R>(
+        &mut self,
+        target: Target,
+        create: Option<Creation>,
+        chained: impl FnOnce(&mut Chain<'_>) -> R,
+    ) -> R {
+        let before = self.steps.len();
+        let mut chain = Chain { transaction: self, target, create };
+        let result = chained(&mut chain);
+        if chain.transaction.steps.len() == before {
+            match chain.create {
+                Some(_) => drop(chain.write(0, Bytes::new())),
+                None => drop(chain.read(0, 0)),
+            }
+        }
+        result
+    }
+}
+
+impl Chain<'_> {
+    /// Then reads an extent of it.
+    pub fn read(&mut self, offset: u64, length: u64) -> Ticket<Data> {
+        if self.create.is_some() {
+            self.write(0, Bytes::new());
+        }
+        self.transaction.read(Read::new(&self.target, offset, length))
+    }
+
+    /// Then writes an extent of it; how many bytes.
+    pub fn write(&mut self, offset: u64, data: impl Into<Bytes>) -> Ticket<u64> {
+        let create = self.create.take();
+        self.transaction.write(Write {
+            create,
+            truncate: create.is_some(),
+            ..Write::new(&self.target, offset, data)
+        })
+    }
+
+    /// Then writes at its end; how many bytes.
+    pub fn append(&mut self, data: impl Into<Bytes>) -> Ticket<u64> {
+        self.write(APPEND, data)
+    }
+}
+
 impl Committed {
-    /// The result of a step. `None` if it was taken before, or the ticket is of another transaction.
+    /// The result of a step. `None` if it was taken before, or the ticket is of another one.
     pub fn get<T: StepResult>(&mut self, ticket: &Ticket<T>) -> Option<T> {
         let done = self.done.get_mut(ticket.step)?;
         T::of(std::mem::replace(done, Done::Nothing))
@@ -155,6 +243,18 @@ impl Committed {
 }
 
 impl Client {
+    /// Does all the steps that `build` collects, in order, up to the first that fails, in as few round trips as possible: as
+    /// [`execute`](Self::execute), with results by [`Ticket`].
+    ///
+    /// # Errors
+    /// What failed, with the results of the steps before it.
+    pub async fn batch(&self, build: impl FnOnce(&mut Transaction)) -> Result<Committed, Failure<Done>> {
+        let mut batch = Transaction::default();
+        build(&mut batch);
+        let done = self.execute(batch.steps).await?;
+        Ok(Committed { done })
+    }
+
     /// Does all the steps that `build` collects, in order, at one instant, or none of them, in one round trip.
     ///
     /// ```no_run

@@ -6,6 +6,9 @@
 mod archives;
 mod copying;
 mod finding;
+mod ganesha;
+#[path = "../../../vector-client/tests/wire/ganesha_server.rs"]
+mod ganesha_server;
 mod listing;
 mod manners;
 mod mishaps;

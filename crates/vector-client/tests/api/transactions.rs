@@ -136,3 +136,72 @@ async fn large_writes_and_links_on_the_way_are_part_of_it() {
     let read = Read::new("/home/real/last", 0, 3_000_000);
     assert_eq!(world.client.vread(vec![read]).await.unwrap().remove(0).into_bytes(), data);
 }
+
+/// What is chained to a file is one OPEN, what is done with it, and one CLOSE; all of it, of all files, is one compound (V44).
+#[tokio::test]
+async fn what_is_chained_to_files_is_one_compound() {
+    for world in World::each().await {
+        world.client.vwrite(vec![Write::whole("/home/a", 0o600, "content of a")]).await.unwrap();
+        let before = world.client.statistics().operations;
+        let mut tickets = None;
+        let batch = world.client.batch(|batch| {
+            let (head, written, tail) =
+                batch.chain("/home/a", |a| (a.read(0, 7), a.write(0, "C"), a.read(8, 100)));
+            let again = batch.chain_new("/home/b", 0o640, |b| {
+                b.write(0, "b and");
+                b.append(" more");
+                b.read(0, 100)
+            });
+            let c = batch.chain_new("/home/c", 0o600, |c| c.read(0, 100));
+            batch.chain_new("/home/empty", 0o600, |_| {});
+            batch.chain("/home/a", |_| {});
+            batch.rename("/home/b", "/home/d");
+            tickets = Some((head, written, tail, again, c));
+        });
+        let mut done = world.costing(1, batch).await.unwrap();
+        let (head, written, tail, again, c) = tickets.unwrap();
+        let mut text = |ticket| String::from_utf8(done.get(&ticket).unwrap().into_bytes().to_vec()).unwrap();
+        assert_eq!([head, tail, again, c].map(&mut text), ["content", "of a", "b and more", ""]);
+        assert_eq!(done.get(&written), Some(1));
+        if world.is_nfs() {
+            let opens = 5;
+            let sent = world.client.statistics().operations - before;
+            // COMPOUND_MODE, the way there, ten READs and WRITEs, RENAME with what it needs; nothing is opened twice.
+            assert!(sent <= 1 + 3 + opens * 3 + 10 + 4, "{sent} operations");
+        }
+        assert_eq!(
+            names(&world).await.into_iter().map(|(name, size, _)| (name, size)).collect::<Vec<_>>(),
+            [("/home/a", 12), ("/home/c", 0), ("/home/d", 10), ("/home/empty", 0)]
+                .map(|(name, size)| (name.to_owned(), Some(size)))
+        );
+        let failed = world.client.batch(|batch| {
+            batch.make_directory("/home/new", 0o700);
+            batch.chain("/home/none", |none| none.read(0, 1));
+            batch.chain_new("/home/never", 0o600, |_| {});
+        });
+        let failure = failed.await.unwrap_err();
+        assert!(failure.index() == 1 && failure.error.is_not_found(), "{failure}");
+        assert_eq!(names(&world).await.len(), 5);
+    }
+}
+
+#[tokio::test]
+async fn what_is_chained_in_a_transaction_is_done_with_the_rest_or_not_at_all() {
+    let world = World::new().await;
+    let failed = world.client.transaction(|t| {
+        t.chain_new("/home/a", 0o600, |a| a.write(0, "x"));
+        t.chain("/home/none", |none| none.read(0, 1));
+    });
+    assert_eq!(failed.await.unwrap_err().step, Some(1));
+    assert!(names(&world).await.is_empty());
+    let mut read = None;
+    let done = world.client.transaction(|t| {
+        read = Some(t.chain_new("/home/a", 0o600, |a| {
+            a.write(0, "whole");
+            a.read(1, 3)
+        }));
+    });
+    let (done, trips) = world.round_trips(done).await;
+    assert_eq!(trips, 1);
+    assert_eq!(done.unwrap().get(&read.unwrap()).unwrap().into_bytes(), "hol");
+}

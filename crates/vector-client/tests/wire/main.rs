@@ -7,6 +7,7 @@ mod calls;
 mod capture;
 mod counted;
 mod ganesha;
+mod ganesha_server;
 mod page;
 mod relay;
 #[path = "../api/world.rs"]
