@@ -4,7 +4,7 @@
 //! GETATTR; then READ, or WRITE; then CLOSE, which `close` waits for, but not under a delegation: no CLOSE is sent then. What was read or written stays in the page cache, and is not read again as long as OPEN says that the
 //! file has not changed. Names are looked up once and cached. Large files are read and written with several requests
 //! on the way. `readdir` is GETATTR and READDIR with attributes; everything else that changes names is one request. Programs over
-//! whole trees are in [`tree`].
+//! whole trees are in [`tree`], servers that speak NFSv3 in [`version3`].
 
 mod act;
 mod content;

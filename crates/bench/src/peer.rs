@@ -8,7 +8,7 @@ mod zerofs;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -50,10 +50,14 @@ pub trait Peer {
     }
 
     /// Whether it delegates files to clients that ask for it.
-    fn delegates(&self) -> bool;
+    fn delegates(&self) -> bool {
+        false
+    }
 
     /// Path of the tree to work in, from the root of the server.
-    fn export(&self) -> &'static [&'static str];
+    fn export(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Process id.
     fn pid(&self) -> u32;
@@ -64,10 +68,50 @@ pub trait Peer {
     }
 
     /// Moves everything out of the caches that can be had again from behind, so that the next read is cold.
-    fn make_cold(&mut self) -> Result<()>;
+    fn make_cold(&mut self) -> Result<()> {
+        drop_page_cache()
+    }
 
     /// Waits for work behind the scenes to end, so that it does not count against the next workload.
-    fn settle(&mut self) -> Result<()>;
+    fn settle(&mut self) -> Result<()> {
+        write_out();
+        Ok(())
+    }
+}
+
+/// The process of a server, which ends with this.
+#[derive(Default)]
+struct Process(Option<Child>);
+
+impl Process {
+    /// Has it started when it listens at `address`.
+    fn start(command: &mut Command, address: SocketAddr) -> Result<Process> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).spawn().with_context(|| format!("starting {program}"))?;
+        let mut process = Process(Some(child));
+        process.wait_for(address)?;
+        Ok(process)
+    }
+
+    /// Returns when it listens at `address`, too.
+    fn wait_for(&mut self, address: SocketAddr) -> Result<()> {
+        self.0.as_mut().map_or(Ok(()), |child| wait_for(address, child))
+    }
+
+    fn id(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
+    }
+
+    /// SIGKILL.
+    fn kill(&mut self) {
+        kill(&mut self.0);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }
 
 /// What was asked of one cloud, of the kinds that providers charge for.

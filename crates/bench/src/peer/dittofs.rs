@@ -1,11 +1,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{Peer, drop_page_cache, free_address, kill, program_of_tests, wait_for, write_out};
+use super::{Peer, Process, drop_page_cache, free_address, program_of_tests};
 
 /// As `crates/bench/servers/dittofs` installs it.
 const VERSION: &str = "0.29.0";
@@ -21,7 +21,7 @@ pub struct DittoFs {
     control: SocketAddr,
     /// Configuration, state and data.
     data: PathBuf,
-    child: Option<Child>,
+    process: Process,
 }
 
 impl DittoFs {
@@ -31,7 +31,7 @@ impl DittoFs {
             nfs: free_address()?,
             control: free_address()?,
             data: PathBuf::new(),
-            child: None,
+            process: Process::default(),
         })
     }
 
@@ -108,36 +108,23 @@ impl Peer for DittoFs {
         std::fs::write(&config, self.configuration().to_string())?;
         let is_new = !self.database().exists();
         let log = std::fs::File::options().create(true).append(true).open(self.data.join("log"))?;
-        let mut child = self
-            .program("dfs")
-            .args(["start", "--foreground", "--config"])
-            .arg(&config)
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("starting dfs")?;
-        let begun = wait_for(self.control, &mut child);
-        self.child = Some(child);
-        begun?;
+        let mut command = self.program("dfs");
+        command.args(["start", "--foreground", "--config"]).arg(&config).stdout(log.try_clone()?).stderr(log);
+        self.process = Process::start(&mut command, self.control)?;
         let server = format!("http://{}", self.control);
         self.control("login --username=admin --password", &[PASSWORD, "--server", &server])?;
         if is_new {
             self.set_up()?;
         }
-        self.child.as_mut().map_or(Ok(()), |child| wait_for(self.nfs, child))
+        self.process.wait_for(self.nfs)
     }
 
     fn kill(&mut self) {
-        kill(&mut self.child);
+        self.process.kill();
     }
 
     fn address(&self) -> SocketAddr {
         self.nfs
-    }
-
-    /// Only to clients of NFSv4.0.
-    fn delegates(&self) -> bool {
-        false
     }
 
     fn export(&self) -> &'static [&'static str] {
@@ -145,24 +132,13 @@ impl Peer for DittoFs {
     }
 
     fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
+        self.process.id()
     }
 
     /// Without a remote there is nothing to evict content to, but what is in memory goes.
     fn make_cold(&mut self) -> Result<()> {
         self.control("store block evict --read-buffer-only", &[])?;
         drop_page_cache()
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        write_out();
-        Ok(())
-    }
-}
-
-impl Drop for DittoFs {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

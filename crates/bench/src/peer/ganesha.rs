@@ -1,10 +1,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{Peer, drop_page_cache, free_address, is_program, kill, wait_for, write_out};
+use super::{Peer, Process, free_address, is_program};
 
 const PROGRAM: &str = "ganesha.nfsd";
 const NOT_INSTALLED: &str = "ganesha.nfsd is not installed: scripts/setup bench";
@@ -22,12 +22,12 @@ pub enum Names {
 pub struct Ganesha {
     names: Names,
     address: SocketAddr,
-    child: Option<Child>,
+    process: Process,
 }
 
 impl Ganesha {
     pub fn new(names: Names) -> Result<Ganesha> {
-        Ok(Ganesha { names, address: free_address()?, child: None })
+        Ok(Ganesha { names, address: free_address()?, process: Process::default() })
     }
 }
 
@@ -66,56 +66,30 @@ impl Peer for Ganesha {
         let state = std::fs::canonicalize(&state)?;
         let config = state.join("ganesha.conf");
         std::fs::write(&config, configuration(self.address.port(), &tree, &state))?;
-        let mut child = Command::new(PROGRAM)
+        let mut command = Command::new(PROGRAM);
+        command
             .args(["-F", "-f"])
             .arg(&config)
             .arg("-L")
             .arg(state.join("log"))
             .arg("-p")
             .arg(state.join("pid"))
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context(NOT_INSTALLED)?;
-        wait_for(self.address, &mut child)?;
-        self.child = Some(child);
+            .stderr(Stdio::null());
+        self.process = Process::start(&mut command, self.address).context(NOT_INSTALLED)?;
         Ok(())
     }
 
     fn kill(&mut self) {
-        kill(&mut self.child);
+        self.process.kill();
     }
 
     fn address(&self) -> SocketAddr {
         self.address
     }
 
-    fn delegates(&self) -> bool {
-        false
-    }
-
-    fn export(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
-    }
-
-    fn make_cold(&mut self) -> Result<()> {
-        drop_page_cache()
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        write_out();
-        Ok(())
-    }
-}
-
-impl Drop for Ganesha {
-    fn drop(&mut self) {
-        self.kill();
+        self.process.id()
     }
 }
 

@@ -1,10 +1,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use super::{Peer, drop_page_cache, free_address, kill, program_of_tests, wait_for, write_out};
+use super::{Peer, Process, free_address, program_of_tests};
 use crate::kernel::Version;
 
 /// As `crates/bench/servers/rclone` installs it.
@@ -14,13 +14,13 @@ const VERSION: &str = "1.76.0";
 pub struct Rclone {
     program: PathBuf,
     nfs: SocketAddr,
-    child: Option<Child>,
+    process: Process,
 }
 
 impl Rclone {
     pub fn new() -> Result<Rclone> {
         let program = program_of_tests(&format!("rclone-{VERSION}/server/rclone"));
-        Ok(Rclone { program, nfs: free_address()?, child: None })
+        Ok(Rclone { program, nfs: free_address()?, process: Process::default() })
     }
 
     /// A password as rclone keeps it.
@@ -49,7 +49,8 @@ impl Peer for Rclone {
         std::fs::create_dir_all(data.join("cloud"))?;
         let data = std::fs::canonicalize(data)?;
         let log = std::fs::File::options().create(true).append(true).open(data.join("log"))?;
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .env("RCLONE_CONFIG", "/dev/null")
             .env("RCLONE_CONFIG_SEALED_TYPE", "crypt")
             .env("RCLONE_CONFIG_SEALED_REMOTE", data.join("cloud"))
@@ -58,18 +59,14 @@ impl Peer for Rclone {
             .arg(data.join("cache"))
             // What its manual recommends for writing, and enough room for all that is measured.
             .args(["--vfs-cache-mode", "full", "--vfs-cache-max-size", "10G", "--log-level", "ERROR"])
-            .stdin(Stdio::null())
             .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("starting rclone")?;
-        let begun = wait_for(self.nfs, &mut child);
-        self.child = Some(child);
-        begun
+            .stderr(log);
+        self.process = Process::start(&mut command, self.nfs)?;
+        Ok(())
     }
 
     fn kill(&mut self) {
-        kill(&mut self.child);
+        self.process.kill();
     }
 
     fn address(&self) -> SocketAddr {
@@ -80,32 +77,8 @@ impl Peer for Rclone {
         Version::V3 { commits: false }
     }
 
-    fn delegates(&self) -> bool {
-        false
-    }
-
-    fn export(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
-    }
-
-    /// Its own cache on the disk is not the cloud, but cannot be emptied while it runs.
-    fn make_cold(&mut self) -> Result<()> {
-        drop_page_cache()
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        write_out();
-        Ok(())
-    }
-}
-
-impl Drop for Rclone {
-    fn drop(&mut self) {
-        self.kill();
+        self.process.id()
     }
 }
 

@@ -1,10 +1,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::{Peer, drop_page_cache, free_address, kill, program_of_tests, wait_for, write_out};
+use super::{Peer, Process, free_address, program_of_tests};
 use crate::kernel::Version;
 
 /// As `crates/bench/servers/zerofs` installs it.
@@ -16,13 +16,13 @@ pub struct ZeroFs {
     nfs: SocketAddr,
     /// Whether those who write send COMMIT, for which it does not ask.
     commits: bool,
-    child: Option<Child>,
+    process: Process,
 }
 
 impl ZeroFs {
     pub fn new(commits: bool) -> Result<ZeroFs> {
         let program = program_of_tests(&format!("zerofs-{VERSION}/bin/zerofs"));
-        Ok(ZeroFs { program, nfs: free_address()?, commits, child: None })
+        Ok(ZeroFs { program, nfs: free_address()?, commits, process: Process::default() })
     }
 
     /// As its manual has it, with NFS only, and room for all that is measured in its cache.
@@ -66,21 +66,14 @@ impl Peer for ZeroFs {
         let configuration = data.join("zerofs.toml");
         std::fs::write(&configuration, self.configuration(&data))?;
         let log = std::fs::File::options().create(true).append(true).open(data.join("log"))?;
-        let mut child = Command::new(&self.program)
-            .args(["run", "-c"])
-            .arg(&configuration)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("starting zerofs")?;
-        let begun = wait_for(self.nfs, &mut child);
-        self.child = Some(child);
-        begun
+        let mut command = Command::new(&self.program);
+        command.args(["run", "-c"]).arg(&configuration).stdout(log.try_clone()?).stderr(log);
+        self.process = Process::start(&mut command, self.nfs)?;
+        Ok(())
     }
 
     fn kill(&mut self) {
-        kill(&mut self.child);
+        self.process.kill();
     }
 
     fn address(&self) -> SocketAddr {
@@ -91,32 +84,8 @@ impl Peer for ZeroFs {
         Version::V3 { commits: self.commits }
     }
 
-    fn delegates(&self) -> bool {
-        false
-    }
-
-    fn export(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
-    }
-
-    /// What it has in its own memory stays there.
-    fn make_cold(&mut self) -> Result<()> {
-        drop_page_cache()
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        write_out();
-        Ok(())
-    }
-}
-
-impl Drop for ZeroFs {
-    fn drop(&mut self) {
-        self.kill();
+        self.process.id()
     }
 }
 

@@ -152,9 +152,7 @@ impl Session {
 
     fn broken(&self, error: &std::io::Error) -> ! {
         if error.kind() != ErrorKind::BrokenPipe {
-            let why = error
-                .raw_os_error()
-                .map_or_else(|| error.to_string(), |errno| errno_words(errno).to_string());
+            let why = error.raw_os_error().map_or_else(|| error.to_string(), errno_words);
             let _ = writeln!(std::io::stderr(), "{}: write error: {why}", self.tool);
         }
         std::process::exit(if self.tool == "ls" { 2 } else { 1 });
