@@ -40,6 +40,7 @@ pub fn options(host: &str, changes: &Bound<'_, PyDict>) -> PyResult<Options> {
             "connect_timeout" => options.nfs.connect_timeout = seconds(&value)?,
             "patience" => options.nfs.patience = seconds(&value)?,
             "extensions" => options.extensions = value.extract()?,
+            "atomic" => options.atomic = value.extract()?,
             _ => return Err(PyTypeError::new_err(format!("there is no option {name}"))),
         }
     }

@@ -233,6 +233,11 @@ typedef struct kurma_options {
   // Bytes of memory for what was read, to be handed out again when the server says that it is still so; 0 for 64 MiB,
   // KURMA_NO_CACHE for none.
   uint64_t cache_bytes;
+  // 1: each request that changes something is done whole or not at all, and seen whole or not at all by others. What does not fit
+  // into one request is several. Only Kurma has this; other servers are refused with EOPNOTSUPP.
+  uint32_t atomic;
+  // 0.
+  uint32_t reserved;
 } kurma_options;
 
 // What a client has sent and received so far; zeros for a local directory.

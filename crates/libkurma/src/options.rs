@@ -53,6 +53,11 @@ pub struct Options {
     /// Bytes of memory for what was read, to be handed out again when the server says that it is still so; 0 for 64 MiB,
     /// KURMA_NO_CACHE for none.
     pub cache_bytes: u64,
+    /// 1: each request that changes something is done whole or not at all, and seen whole or not at all by others. What does not fit
+    /// into one request is several. Only Kurma has this; other servers are refused with EOPNOTSUPP.
+    pub atomic: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// `cache_bytes` that stand for none (KURMA_NO_CACHE).
@@ -78,6 +83,8 @@ impl Options {
             tls_certificates: std::ptr::null(),
             tls_key: std::ptr::null(),
             cache_bytes: 0,
+            atomic: 0,
+            reserved: 0,
         }
     }
 
@@ -145,6 +152,11 @@ impl Options {
             0 => {}
             1 => options.extensions = false,
             _ => return Err(Refusal::invalid("no_extensions is neither 0 nor 1")),
+        }
+        match (self.atomic, self.reserved) {
+            (0, 0) => {}
+            (1, 0) => options.atomic = true,
+            _ => return Err(Refusal::invalid("atomic is neither 0 nor 1, or reserved is not 0")),
         }
         let milliseconds = |given: u32, usual| match given {
             0 => usual,
@@ -258,6 +270,8 @@ mod tests {
         assert!(refused(Options { transfer: 1, ..usual }));
         assert!(refused(Options { connections: 1000, ..usual }));
         assert!(refused(Options { group_count: 3, ..usual }));
+        assert!(refused(Options { atomic: 2, ..usual }));
+        assert!(refused(Options { reserved: 1, ..usual }));
         assert!(refused(Options { tls_authorities: c"/etc/hosts".as_ptr(), ..usual }));
         assert!(refused(Options { tls_server: c"host".as_ptr(), ..usual }));
         let no_pem =
