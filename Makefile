@@ -50,6 +50,7 @@ foreign:
 python:
 	@scripts/setup build python
 	$(KURMA)
+	$(CARGO) build --locked --workspace --example memory_server
 	PATH="$$HOME/.cargo/bin:$$PATH" python/test
 
 # The real Linux client in an emulated machine.

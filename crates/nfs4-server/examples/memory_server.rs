@@ -1,7 +1,7 @@
-//! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS [KEYTAB]]]`, by default on
-//! 127.0.0.1:12049 with a lease of 90 s. Mount it with
+//! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS [KEYTAB [OPERATIONS]]]]`, by default on
+//! 127.0.0.1:12049 with a lease of 90 s, and with as many operations in one compound as a gateway takes. Mount it with
 //! `mount -t nfs -o vers=4.2,port=12049,proto=tcp 127.0.0.1:/home /mnt`. SIGHUP restarts the server, which keeps
-//! files and client records, so that clients have to reclaim. Names have to be UTF-8. With a keytab whoever has a
+//! files and client records, so that clients have to reclaim. Names have to be UTF-8. With a keytab (`-` is none) whoever has a
 //! ticket is the superuser.
 
 #![allow(clippy::print_stdout)]
@@ -13,7 +13,9 @@ use async_trait::async_trait;
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
 use kerberos::{Kerberos, Keytab};
-use nfs4_server::{Export, ExportOptions, ExportSecurity, Flavor, MemoryClientRecords, Server, ServerConfig};
+use nfs4_server::{
+    Export, ExportOptions, ExportSecurity, Flavor, Limits, MemoryClientRecords, Server, ServerConfig,
+};
 use onc_rpc::Security;
 use onc_rpc::gss::{GssError, GssLimits, GssServer, UnixUser, Users};
 use tokio::net::TcpListener;
@@ -29,9 +31,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => ServerConfig::DEFAULT_LEASE,
     };
     let security = match arguments.next() {
-        Some(keytab) => kerberos(&std::fs::read(keytab)?)?,
-        None => Security::default(),
+        Some(keytab) if keytab != "-" => kerberos(&std::fs::read(keytab)?)?,
+        _ => Security::default(),
     };
+    let mut limits = Limits::default();
+    if let Some(operations) = arguments.next() {
+        limits.operations = operations.parse()?;
+    }
     let home = Arc::new(MemoryFileSystem::new().writable_by_all());
     let flavors = vec![Flavor::Sys, Flavor::None, Flavor::Krb5, Flavor::Krb5i, Flavor::Krb5p];
     let demands = ExportSecurity { flavors, ..ExportSecurity::default() };
@@ -43,6 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let config = ServerConfig {
             records: records.clone(),
             lease,
+            limits,
             ..ServerConfig::in_memory(exports, Environment::real())
         };
         let server = Server::new(config).await?;
