@@ -64,9 +64,28 @@ impl Restarting {
     }
 }
 
-#[test]
-fn what_a_server_loses_in_a_restart_is_written_again() {
+fn check_restarts(case: &str) {
     let mut server = Restarting::start();
     let address = server.listener.local_addr().unwrap().to_string();
-    check("what_a_server_loses_in_a_restart_is_written_again", &address, || server.restart());
+    check(case, &address, || server.restart());
+}
+
+#[test]
+fn what_a_server_loses_in_a_restart_is_written_again() {
+    check_restarts("what_a_server_loses_in_a_restart_is_written_again");
+}
+
+#[test]
+fn a_copy_from_an_open_file_survives_a_restart_of_the_server() {
+    check_restarts("a_copy_from_an_open_file_survives_a_restart_of_the_server");
+}
+
+#[test]
+fn nothing_is_done_behind_data_that_turns_out_to_be_lost() {
+    check_restarts("nothing_is_done_behind_data_that_turns_out_to_be_lost");
+}
+
+#[test]
+fn after_a_restart_of_the_server_everything_is_as_true_as_before() {
+    check_restarts("after_a_restart_of_the_server_everything_is_as_true_as_before");
 }

@@ -28,8 +28,13 @@ impl World {
 
     /// One that protects connections like this.
     pub fn with(limits: Limits, security: Security) -> World {
+        World::of(&["home"], limits, security)
+    }
+
+    /// One with these volumes.
+    pub fn of(volumes: &[&str], limits: Limits, security: Security) -> World {
         let runtime = Runtime::new().unwrap();
-        let address = runtime.block_on(serve(limits, security));
+        let address = runtime.block_on(serve(volumes, limits, security));
         World::Nfs { address, runtime }
     }
 
@@ -53,10 +58,10 @@ impl World {
     }
 }
 
-async fn serve(limits: Limits, security: Security) -> String {
+async fn serve(volumes: &[&str], limits: Limits, security: Security) -> String {
     let environment = Environment::real();
-    let volume = MemoryFileSystem::with(VolumeId(1), environment.clock.clone()).writable_by_all();
-    let exports = vec![Export::new("home", Arc::new(volume))];
+    let volume = |n| MemoryFileSystem::with(VolumeId(n), environment.clock.clone()).writable_by_all();
+    let exports = volumes.iter().zip(1..).map(|(name, n)| Export::new(*name, Arc::new(volume(n)))).collect();
     let config = ServerConfig { limits, ..ServerConfig::in_memory(exports, environment) };
     let server = Server::new(config).await.unwrap();
     server.replace_security(security);

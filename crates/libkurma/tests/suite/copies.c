@@ -1,12 +1,6 @@
 /* Copies of files. */
 #include "suite.h"
 
-static kurma_copy_arg copying(const char *source, const char *destination)
-{
-	return (kurma_copy_arg){ .source = { .path = source }, .destination = { .path = destination }, .mode = 0600,
-				 .length = KURMA_TO_END, .flags = KURMA_CREATE | KURMA_TRUNCATE };
-}
-
 static void make_large(world *w, size_t length, unsigned slowness)
 {
 	OK(kurma_write_file(w->client, "/home/a", bytes(length, slowness), length, 0600));
@@ -67,6 +61,26 @@ static void what_follows_a_long_copy_waits_for_all_of_it(world *w)
 	CHECK(read.done == 8999999 && memcmp(read.data, bytes(9000001, 17) + 2, read.done) == 0);
 }
 
+static void a_copy_of_what_is_being_copied_waits_for_it_however_it_is_named(world *w)
+{
+	make_large(w, 9000001, 17);
+	make_directory(w, "/home/x");
+	uint64_t both = opened(w->client, "/home/b", KURMA_READ | KURMA_WRITE | KURMA_CREATE);
+	uint64_t read = opened(w->client, "/home/b", KURMA_READ);
+	const kurma_file names[] = { AT("home/b"), AT("/home//b"), AT("/home/x/../b"), open_file(read) };
+	const kurma_file destinations[] = { AT("/home/b"), open_file(both) };
+	for (int n = 0; n < 8; n++) {
+		/* The offset keeps the server from sharing blocks, so that it copies a part at a time. */
+		kurma_copy_arg copies[] = { copying("/home/a", NULL), copying(NULL, "/home/c") };
+		copies[0].source_offset = 1;
+		copies[0].destination = destinations[n % 2];
+		copies[1].source = names[n / 2];
+		OK(kurma_vsscopy(w->client, copies, 2));
+		CHECK(copies[0].done == 9000000 && copies[1].done == 9000000);
+	}
+	CHECK(reads_as(w->client, "/home/c", bytes(9000001, 17) + 1, 9000000));
+}
+
 static void small_files_are_copied_in_three_round_trips(world *w)
 {
 	kurma_copy_arg copies[60];
@@ -99,6 +113,7 @@ const test_case copy_cases[] = {
 	CASE(a_copy_within_the_server_sends_no_data),
 	CASE(many_whole_files_are_copied_in_one_round_trip),
 	CASE(what_follows_a_long_copy_waits_for_all_of_it),
+	CASE(a_copy_of_what_is_being_copied_waits_for_it_however_it_is_named),
 	CASE(small_files_are_copied_in_three_round_trips),
 	CASE(a_copy_through_memory_stops_at_the_first_failure_and_says_where),
 	{ NULL, NULL },

@@ -93,27 +93,40 @@ static void large_files_are_whole(world *w)
 	CHECK(memcmp(reads[1].data, data + 5000000, 15000000) == 0);
 }
 
+typedef struct recorder {
+	kurma_client *client;
+	int number;
+} recorder;
+
+static void *record(void *opaque)
+{
+	const recorder *me = opaque;
+	for (int n = 0; n < 20; n++)
+		overwrite(me->client, "/home/log", KURMA_APPEND, text("%d %02d\n", me->number, n));
+	return NULL;
+}
+
 static void appended_records_of_many_clients_are_all_there(world *w)
 {
 	make(w, "/home/log", "");
-	kurma_client *clients[4];
-	for (int n = 0; n < 4; n++)
-		clients[n] = another(w);
-	for (int record = 0; record < 20; record++) {
-		for (int n = 0; n < 4; n++) {
-			kurma_write_arg write = whole("/home/log", 0, text("%d %02d\n", n, record));
-			write.flags = 0;
-			write.offset = KURMA_APPEND;
-			OK(kurma_vwrite(clients[n], &write, 1));
-		}
-	}
+	recorder recorders[8];
+	int seen[8] = { 0 };
+	for (int n = 0; n < 8; n++)
+		recorders[n] = (recorder){ .client = another(w), .number = n };
+	at_once(8, record, recorders, sizeof *recorders);
 	char *log;
 	size_t length;
 	OK(kurma_read_file(w->client, "/home/log", (void **)&log, &length));
-	CHECK(length == 4 * 20 * 5 && strncmp(log + length - 5, "3 19\n", 5) == 0);
+	CHECK(length == 8 * 20 * 5);
+	for (size_t at = 0; at < length; at += 5) {
+		int number = log[at] - '0';
+		CHECK(number >= 0 && number < 8);
+		/* The records of one client are in its order. */
+		CHECK(atoi(log + at + 2) == seen[number]++);
+	}
 	free(log);
-	for (int n = 0; n < 4; n++)
-		OK(kurma_close(clients[n]));
+	for (int n = 0; n < 8; n++)
+		OK(kurma_close(recorders[n].client));
 }
 
 static void appending_goes_on_where_the_last_append_ended(world *w)
@@ -148,50 +161,87 @@ static void a_read_may_ask_for_more_than_any_file_has(world *w)
 	CHECK(memcmp(reads[0].data, bytes(3000000, 13) + 1, reads[0].done) == 0);
 }
 
+static void a_long_write_through_a_descriptor_cuts_off_what_was_there_if_asked_to(world *w)
+{
+	make(w, "/home/a", "before");
+	uint64_t fd = opened(w->client, "/home/a", KURMA_READ | KURMA_WRITE);
+	const size_t length = (2 << 20) + 1;
+	kurma_write_arg write = { .file = { .fd = fd }, .offset = 3, .length = length, .flags = KURMA_TRUNCATE,
+				  .data = memset(room(length, 1), 1, length) };
+	OK(kurma_vwrite(w->client, &write, 1));
+	char start[4];
+	size_t done;
+	OK(kurma_pread(w->client, fd, start, sizeof start, 0, &done));
+	CHECK(done == 4 && memcmp(start, "\0\0\0\1", 4) == 0 && size_of(w, "/home/a") == 3 + length);
+}
+
+static void what_is_done_to_one_file_in_a_row_is_one_open(world *w)
+{
+	make(w, "/home/a", "content of a");
+	kurma_write_arg into_a = { .file = { .path = "/home/a" }, .data = "C", .length = 1 };
+	kurma_write_arg to_b[] = { whole("/home/b", 0640, "b and"), whole("/home/b", 0, " more") };
+	to_b[1].flags = 0;
+	to_b[1].offset = KURMA_APPEND;
+	kurma_write_arg empty[] = { whole("/home/c", 0600, ""), whole("/home/empty", 0600, "") };
+	kurma_read_arg reads[] = { reading("/home/a", 0, 7), reading("/home/a", 8, 100), reading("/home/b", 0, 100),
+				   reading("/home/c", 0, 100), reading("/home/a", 0, 0) };
+	kurma_pair rename = { AT("/home/b"), AT("/home/d") };
+	kurma_steps *steps;
+	OK(kurma_steps_new(&steps));
+	OK(kurma_steps_read(steps, &reads[0], 1));
+	OK(kurma_steps_write(steps, &into_a, 1));
+	OK(kurma_steps_read(steps, &reads[1], 1));
+	OK(kurma_steps_write(steps, to_b, 2));
+	OK(kurma_steps_read(steps, &reads[2], 1));
+	OK(kurma_steps_write(steps, &empty[0], 1));
+	OK(kurma_steps_read(steps, &reads[3], 1));
+	OK(kurma_steps_write(steps, &empty[1], 1));
+	OK(kurma_steps_read(steps, &reads[4], 1));
+	OK(kurma_steps_rename(steps, &rename, 1));
+	uint64_t before = operations(w);
+	COSTS(1, kurma_execute(w->client, steps));
+	kurma_steps_free(steps);
+	CHECK(is(&reads[0], "content") && is(&reads[1], "of a") && is(&reads[2], "b and more") && is(&reads[3], ""));
+	/* COMPOUND_MODE, the way there, five OPENs and CLOSEs with the ways between, ten READs and WRITEs, and RENAME with what it
+	 * needs. */
+	CHECK(operations(w) - before == (w->is_nfs ? 34 : 0));
+	CHECK(has(w, "/home/a", "Content of a") && has(w, "/home/d", "b and more") && has(w, "/home/empty", ""));
+}
+
 static void no_message_is_longer_than_was_asked_for(world *w)
 {
-	if (!w->is_nfs)
-		return;
-	kurma_options options;
-	kurma_client *client;
-	kurma_options_init(&options, sizeof options);
+	kurma_options options = superuser();
 	options.transfer = 64 << 10;
-	OK(kurma_connect(w->place, &options, &client));
-	kurma_statistics before, after;
-	OK(kurma_get_statistics(client, &before));
+	kurma_client *client = another_with(w, options);
+	kurma_statistics before = so_far(client);
 	OK(kurma_write_file(client, "/home/a", bytes(1 << 20, 3), 1 << 20, 0600));
-	OK(kurma_get_statistics(client, &after));
-	CHECK(after.round_trips - before.round_trips >= 16);
-	CHECK(after.bytes_out - before.bytes_out >= 1 << 20);
+	kurma_statistics spent = since(client, before);
+	CHECK(spent.round_trips >= 16 && spent.bytes_out >= 1 << 20);
 	OK(kurma_close(client));
 }
 
 /* Bytes received when a file of 100,000 is read for the second time with so much memory. */
 static uint64_t received_again(world *w, uint64_t cache_bytes)
 {
-	kurma_options options;
-	kurma_client *client;
-	kurma_options_init(&options, sizeof options);
+	kurma_options options = superuser();
 	CHECK(options.cache_bytes == 0);
 	options.cache_bytes = cache_bytes;
-	OK(kurma_connect(w->place, &options, &client));
-	kurma_statistics before, after;
+	kurma_client *client = another_with(w, options);
+	kurma_statistics spent = { 0 };
 	for (int n = 0; n < 2; n++) {
 		kurma_read_arg read = reading("/home/a", 0, 100000);
-		OK(kurma_get_statistics(client, &before));
+		kurma_statistics before = so_far(client);
 		OK(kurma_vread(client, &read, 1));
-		OK(kurma_get_statistics(client, &after));
+		spent = since(client, before);
 		CHECK(read.done == 100000 && memcmp(read.data, bytes(100000, 3), 100000) == 0);
-		CHECK(after.round_trips - before.round_trips == 1);
+		CHECK(spent.round_trips == 1);
 	}
 	OK(kurma_close(client));
-	return after.bytes_in - before.bytes_in;
+	return spent.bytes_in;
 }
 
 static void what_was_read_is_kept_in_as_much_memory_as_is_said(world *w)
 {
-	if (!w->is_nfs)
-		return;
 	OK(kurma_write_file(w->client, "/home/a", bytes(100000, 3), 100000, 0644));
 	CHECK(received_again(w, 0) < 1000);
 	CHECK(received_again(w, 16 << 20) < 1000);
@@ -210,6 +260,8 @@ const test_case data_cases[] = {
 	CASE(appended_records_of_many_clients_are_all_there),
 	CASE(appending_goes_on_where_the_last_append_ended),
 	CASE(a_read_may_ask_for_more_than_any_file_has),
+	CASE(a_long_write_through_a_descriptor_cuts_off_what_was_there_if_asked_to),
+	CASE(what_is_done_to_one_file_in_a_row_is_one_open),
 	CASE(no_message_is_longer_than_was_asked_for),
 	CASE(what_was_read_is_kept_in_as_much_memory_as_is_said),
 	{ NULL, NULL },

@@ -34,6 +34,87 @@ static void files_are_opened_as_each_is_wanted_in_one_round_trip(world *w)
 	OK(kurma_close(other));
 }
 
+/* Another client, which does without what only this server has; on this machine just another one. */
+static kurma_client *stranger(const world *w)
+{
+	kurma_options options = superuser();
+	options.no_extensions = 1;
+	return w->is_nfs ? another_with(w, options) : another(w);
+}
+
+static void what_is_open_for_reading_alone_is_not_written_however_little(world *w)
+{
+	make(w, "/home/a", "a");
+	kurma_client *clients[] = { w->client, stranger(w) };
+	for (int n = 0; n < 2; n++) {
+		uint64_t fd = opened(clients[n], "/home/a", KURMA_READ);
+		for (int way = 0; way < 4; way++) {
+			kurma_write_arg write = writing(fd, way % 2 ? "x" : "", 0);
+			write.offset = way / 2 ? KURMA_APPEND : 0;
+			FAILS(EBADF, 0, kurma_vwrite(clients[n], &write, 1));
+		}
+		kurma_copy_arg nothing = copying("/home/a", NULL);
+		nothing.destination = open_file(fd);
+		nothing.length = 0;
+		nothing.flags = 0;
+		FAILS(EBADF, 0, kurma_vsscopy(clients[n], &nothing, 1));
+		OK(kurma_close_file(clients[n], fd));
+	}
+	OK(kurma_close(clients[1]));
+}
+
+static void a_copy_between_open_files_may_replace_what_is_there(world *w)
+{
+	make(w, "/home/a", "new");
+	make(w, "/home/b", "longer");
+	const kurma_file sources[] = { open_file(opened(w->client, "/home/a", KURMA_READ)), AT("/home/a") };
+	const kurma_file destinations[] = { open_file(opened(w->client, "/home/b", KURMA_READ | KURMA_WRITE)), AT("/home/b") };
+	for (int n = 0; n < 4; n++) {
+		make(w, "/home/b", "longer");
+		kurma_copy_arg copy = copying(NULL, NULL);
+		copy.source = sources[n / 2];
+		copy.destination = destinations[n % 2];
+		copy.flags = KURMA_TRUNCATE;
+		OK(kurma_vsscopy(w->client, &copy, 1));
+		CHECK(has(w, "/home/b", "new"));
+	}
+}
+
+static void what_is_written_and_closed_by_one_vector_is_safe(world *w)
+{
+	uint64_t spent[2];
+	for (int stable = 0; stable < 2; stable++) {
+		uint64_t fd = opened(w->client, "/home/a", KURMA_READ | KURMA_WRITE | KURMA_CREATE);
+		kurma_write_arg write = writing(fd, "x", stable ? KURMA_STABLE : 0);
+		kurma_steps *steps;
+		OK(kurma_steps_new(&steps));
+		OK(kurma_steps_write(steps, &write, 1));
+		OK(kurma_steps_close(steps, &fd, 1));
+		uint64_t before = operations(w);
+		OK(kurma_execute(w->client, steps));
+		spent[stable] = operations(w) - before;
+		kurma_steps_free(steps);
+	}
+	/* COMMIT. */
+	CHECK(spent[0] == spent[1] + 1);
+}
+
+static void what_is_too_far_out_for_a_file_is_not_appended(world *w)
+{
+	make(w, "/home/a", "keep");
+	kurma_client *clients[] = { w->client, stranger(w) };
+	for (int n = 0; n < 4; n++) {
+		kurma_client *c = clients[n / 2];
+		uint64_t fd = opened(c, "/home/a", KURMA_READ | KURMA_WRITE);
+		kurma_write_arg far = { .file = n % 2 ? open_file(fd) : AT("/home/a"), .offset = UINT64_MAX - (2 << 20),
+					.length = 5 << 20, .data = room(5 << 20, 1) };
+		CHECK(kurma_vwrite(c, &far, 1).status != 0);
+		CHECK(size_of(w, "/home/a") == 4);
+		OK(kurma_close_file(c, fd));
+	}
+	OK(kurma_close(clients[1]));
+}
+
 static void an_open_file_is_a_target_of_every_kind_of_call(world *w)
 {
 	make(w, "/home/c", "here");
@@ -135,6 +216,10 @@ static void an_open_that_a_failed_vector_left_behind_is_closed(world *w)
 
 const test_case descriptor_cases[] = {
 	CASE(files_are_opened_as_each_is_wanted_in_one_round_trip),
+	CASE(what_is_open_for_reading_alone_is_not_written_however_little),
+	CASE(a_copy_between_open_files_may_replace_what_is_there),
+	CASE(what_is_written_and_closed_by_one_vector_is_safe),
+	CASE(what_is_too_far_out_for_a_file_is_not_appended),
 	CASE(an_open_file_is_a_target_of_every_kind_of_call),
 	CASE(a_path_may_begin_at_a_handle),
 	CASE(what_was_opened_before_a_failure_stays_open),

@@ -81,6 +81,21 @@ static void links_that_lead_nowhere_or_round_and_round_are_errors(world *w)
 	FAILS(ENOTDIR, 0, kurma_vread(w->client, &below, 1));
 }
 
+static void a_link_is_in_the_way_of_what_has_to_be_new_wherever_it_leads(world *w)
+{
+	const char *const paths[] = { "/home/nowhere", "/home/file" };
+	fill(w);
+	OK(kurma_symlink(w->client, "missing", "/home/nowhere"));
+	for (int n = 0; n < 2; n++) {
+		uint64_t fd;
+		FAILS(EEXIST, 0, kurma_open(w->client, paths[n], KURMA_READ | KURMA_CREATE | KURMA_EXCLUSIVE, 0600, &fd));
+		kurma_write_arg write = whole(paths[n], 0600, "new");
+		write.flags = KURMA_CREATE | KURMA_EXCLUSIVE;
+		FAILS(EEXIST, 0, kurma_vwrite(w->client, &write, 1));
+	}
+	CHECK(!there(w, "/home/missing"));
+}
+
 static void a_link_is_followed_before_what_comes_after_is_done(world *w)
 {
 	fill(w);
@@ -99,6 +114,7 @@ const test_case link_cases[] = {
 	CASE(links_lead_on_wherever_they_are_in_a_path),
 	CASE(a_link_itself_is_what_is_removed_and_renamed),
 	CASE(links_that_lead_nowhere_or_round_and_round_are_errors),
+	CASE(a_link_is_in_the_way_of_what_has_to_be_new_wherever_it_leads),
 	CASE(a_link_is_followed_before_what_comes_after_is_done),
 	{ NULL, NULL },
 };

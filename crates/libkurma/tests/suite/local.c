@@ -24,6 +24,19 @@ static void nothing_leads_out_of_the_root(world *w)
 	FAILS(ENOENT, 0, kurma_vwrite(w->client, &write, 1));
 }
 
+static void the_whole_machine_is_what_everybody_sees(world *w)
+{
+	kurma_client *machine;
+	OK(kurma_local("/", &machine));
+	OK(kurma_write_file(machine, outside(w, "/home/file"), "there", 5, 0600));
+	CHECK(has(w, "/home/file", "there"));
+	/* A file that does not say how long it is. */
+	kurma_read_arg read = reading("/proc/self/status", 0, 1 << 20);
+	OK(kurma_vread(machine, &read, 1));
+	CHECK(read.done > 100 && read.end_of_file);
+	OK(kurma_close(machine));
+}
+
 static void new_files_have_exactly_the_permission_bits_that_were_asked_for(world *w)
 {
 	const uint32_t modes[] = { 0666, 0777, 07777, 02755, 0200, 0 };
@@ -111,6 +124,7 @@ static void holes_stay_holes_in_a_copy(world *w)
 
 const test_case local_cases[] = {
 	CASE(nothing_leads_out_of_the_root),
+	CASE(the_whole_machine_is_what_everybody_sees),
 	CASE(new_files_have_exactly_the_permission_bits_that_were_asked_for),
 	CASE(what_is_no_regular_file_is_neither_read_nor_waited_for),
 	CASE(a_tree_deeper_than_the_longest_path_can_be_made_listed_and_removed),

@@ -17,6 +17,19 @@ static void a_tree_is_made_in_one_round_trip(world *w)
 	FAILS(EEXIST, 0, kurma_vmkdir(w->client, tree, 5));
 }
 
+static void the_next_directory_is_reached_from_the_one_before(world *w)
+{
+	const char *deep = "/home/2/3/4/5/6/7";
+	OK(kurma_ensure_directory(w->client, AT("%s/a", deep), 0755));
+	OK(kurma_mkdir(w->client, text("%s/b", deep), 0755));
+	kurma_file both[] = { AT("%s/a", deep), AT("%s/b", deep) };
+	int entries = 0;
+	uint64_t before = operations(w);
+	OK(kurma_vlistdir(w->client, both, 2, 0, 0, count_entries, &entries));
+	/* PUTROOTFH, 8 LOOKUPs, READDIR; LOOKUPP, LOOKUP, READDIR. */
+	CHECK(operations(w) - before == 13 && entries == 0);
+}
+
 static void a_hundred_links_are_made_and_read_in_one_round_trip_each(world *w)
 {
 	kurma_symlink_arg make_links[100];
@@ -104,6 +117,7 @@ static void names_that_moved_are_not_mistaken_for_what_they_were(world *w)
 
 const test_case name_cases[] = {
 	CASE(a_tree_is_made_in_one_round_trip),
+	CASE(the_next_directory_is_reached_from_the_one_before),
 	CASE(a_hundred_links_are_made_and_read_in_one_round_trip_each),
 	CASE(a_hundred_files_are_renamed_across_directories_in_one_round_trip),
 	CASE(two_hundred_objects_are_removed_in_one_round_trip_and_a_full_directory_is_not),

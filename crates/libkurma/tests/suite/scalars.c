@@ -1,8 +1,6 @@
 /* One file at a time, as in POSIX. */
 #include "suite.h"
 
-#include <pthread.h>
-
 static int read_is(world *w, uint64_t fd, size_t length, const char *expected)
 {
 	char data[128];
@@ -10,13 +8,6 @@ static int read_is(world *w, uint64_t fd, size_t length, const char *expected)
 	CHECK(length <= sizeof data);
 	OK(kurma_read(w->client, fd, data, length, &done));
 	return done == strlen(expected) && memcmp(data, expected, done) == 0;
-}
-
-static int name_count(const kurma_entry *entry, void *opaque)
-{
-	(void)entry;
-	++*(int *)opaque;
-	return 0;
 }
 
 static void a_posix_program_runs_after_renaming_calls(world *w)
@@ -73,7 +64,7 @@ static void a_posix_program_runs_after_renaming_calls(world *w)
 
 	int names = 0;
 	kurma_file directory = AT("/home/d");
-	OK(kurma_vlistdir(c, &directory, 1, 0, 0, name_count, &names));
+	OK(kurma_vlistdir(c, &directory, 1, 0, 0, count_entries, &names));
 	CHECK(names == 3);
 	OK(kurma_unlink(c, "/home/d/f"));
 	OK(kurma_unlink(c, "/home/d/h"));
@@ -118,20 +109,16 @@ static void *read_eight(void *opaque)
 static void readers_of_one_descriptor_never_get_the_same_bytes(world *w)
 {
 	reader readers[32];
-	pthread_t threads[32];
 	int seen[256] = { 0 };
 	OK(kurma_write_file(w->client, "/home/f", bytes(256, 1), 256, 0644));
 	uint64_t fd;
 	OK(kurma_open(w->client, "/home/f", KURMA_READ, 0, &fd));
-	for (int n = 0; n < 32; n++) {
+	for (int n = 0; n < 32; n++)
 		readers[n] = (reader){ .w = w, .fd = fd };
-		CHECK(pthread_create(&threads[n], NULL, read_eight, &readers[n]) == 0);
-	}
-	for (int n = 0; n < 32; n++) {
-		CHECK(pthread_join(threads[n], NULL) == 0);
+	at_once(32, read_eight, readers, sizeof *readers);
+	for (int n = 0; n < 32; n++)
 		for (int at = 0; at < 8; at++)
 			CHECK(seen[readers[n].got[at]]++ == 0);
-	}
 }
 
 static void whole_files_are_read_and_written(world *w)

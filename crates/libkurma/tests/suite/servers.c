@@ -49,14 +49,70 @@ static void a_client_of_nowhere_is_refused(world *w)
 	FAILS(EINVAL, KURMA_NO_INDEX, kurma_get_statistics(w->client, NULL));
 }
 
+static kurma_result read_one(kurma_client *c, const char *path)
+{
+	kurma_read_arg read = reading(path, 0, 9);
+	return kurma_vread(c, &read, 1);
+}
+
+static kurma_result write_one(kurma_client *c, const char *path, uint32_t mode)
+{
+	kurma_write_arg write = whole(path, mode, "own");
+	if (mode == 0)
+		write.flags = 0;
+	return kurma_vwrite(c, &write, 1);
+}
+
+static kurma_result set_one(kurma_client *c, const char *path, kurma_new_attributes attributes)
+{
+	kurma_setattr_arg set = { .file = { .path = path }, .attributes = attributes };
+	return kurma_vsetattrs(c, &set, 1);
+}
+
+static kurma_result remove_one(kurma_client *c, const char *path)
+{
+	kurma_file file = { .path = path };
+	return kurma_vremove(c, &file, 1);
+}
+
+/* What a user may do and what not. */
+static void attempt(kurma_client *user)
+{
+	const kurma_new_attributes given = { .set = KURMA_OWNER }, modified = { .set = KURMA_MODIFIED, .modified = { .seconds = 7 } },
+				   touched = { .now = KURMA_ACCESSED | KURMA_MODIFIED }, empty = { .set = KURMA_SIZE };
+	OK(write_one(user, "/home/open/own", 0400));
+	OK(read_one(user, "/home/open/own"));
+	FAILS(EACCES, 0, write_one(user, "/home/open/own", 0));
+	OK(kurma_chmod(user, "/home/open/own", 0640));
+	OK(set_one(user, "/home/open/own", modified));
+	FAILS(EPERM, 0, set_one(user, "/home/open/own", given));
+	OK(read_one(user, "/home/others/known"));
+	FAILS(EACCES, 0, read_one(user, "/home/others/secret"));
+	FAILS(EACCES, 0, write_one(user, "/home/others/known", 0));
+	FAILS(EACCES, 0, write_one(user, "/home/others/new", 0600));
+	FAILS(EACCES, 0, kurma_mkdir(user, "/home/others/new", 0755));
+	FAILS(EACCES, 0, remove_one(user, "/home/others/known"));
+	FAILS(EPERM, 0, remove_one(user, "/home/open/other"));
+	FAILS(EACCES, 0, kurma_rename(user, "/home/open/own", "/home/others/own"));
+	FAILS(EPERM, 0, kurma_chmod(user, "/home/others/known", 0666));
+	FAILS(EACCES, 0, set_one(user, "/home/others/known", empty));
+	FAILS(EPERM, 0, set_one(user, "/home/others/known", modified));
+	FAILS(EACCES, 0, set_one(user, "/home/others/known", touched));
+	FAILS(EACCES, 0, read_one(user, "/home/closed/file"));
+	OK(remove_one(user, "/home/open/own"));
+}
+
 static void what_is_forbidden_is_refused(world *w)
 {
 	if (w->user != 0)
 		return; /* nobody else can make what is not his */
 	make_directory(w, "/home/others");
+	OK(kurma_mkdir(w->client, "/home/open", 01777));
+	OK(kurma_mkdir(w->client, "/home/closed", 0700));
 	make(w, "/home/others/known", "text");
-	make(w, "/home/others/secret", "text");
-	OK(kurma_chmod(w->client, "/home/others/secret", 0600));
+	make(w, "/home/open/other", "text");
+	OK(kurma_write_file(w->client, "/home/others/secret", "text", 4, 0600));
+	OK(kurma_write_file(w->client, "/home/closed/file", "text", 4, 0666));
 	kurma_client *root = w->client, *user = NULL;
 	if (w->is_nfs) {
 		const uint32_t groups[] = { 1002, 1003 };
@@ -76,25 +132,38 @@ static void what_is_forbidden_is_refused(world *w)
 		CHECK(setresgid(1001, 1001, 1001) == 0 && setresuid(1000, 1000, 1000) == 0);
 		OK(kurma_local(w->place, &user));
 	}
-	kurma_read_arg reads[] = { reading("/home/others/known", 0, 9), reading("/home/others/secret", 0, 9) };
-	FAILS(EACCES, 1, kurma_vread(user, reads, 2));
-	CHECK(is(&reads[0], "text"));
-	kurma_write_arg write = whole("/home/others/new", 0600, "x");
-	FAILS(EACCES, 0, kurma_vwrite(user, &write, 1));
-	FAILS(EPERM, 0, kurma_chmod(user, "/home/others/known", 0666));
+	attempt(user);
+	kurma_read_arg reads[] = { reading("/home/others/known", 0, 9), reading("/home/others/known", 1, 9) };
+	kurma_write_arg write = { .file = reads[0].file, .data = "x", .length = 1 };
+	kurma_steps *steps;
+	/* One open is enough for both if there is the right to both. */
+	OK(kurma_steps_new(&steps));
+	OK(kurma_steps_read(steps, reads, 2));
+	OK(kurma_steps_write(steps, &write, 1));
+	FAILS(EACCES, 2, kurma_execute(user, steps));
+	kurma_steps_free(steps);
+	CHECK(is(&reads[0], "text") && is(&reads[1], "ext"));
+	kurma_file closed = AT("/home/closed");
+	int entries = 0;
+	FAILS(EACCES, 0, kurma_vlistdir(user, &closed, 1, KURMA_KIND, 0, count_entries, &entries));
 	write = whole("/home/mine", 0600, "x");
 	OK(kurma_vwrite(user, &write, 1));
 	kurma_attributes stat;
 	OK(kurma_stat(user, "/home/mine", &stat));
 	CHECK(stat.uid == 1000 && stat.gid == 1001 && stat.mode == 0600);
+	/* Nothing of what is refused is done, and all of what is allowed. */
+	const kurma_file mine[] = { AT("/home/mine"), open_file(opened(user, "/home/mine", KURMA_READ | KURMA_WRITE)) };
+	for (int n = 0; n < 2; n++) {
+		kurma_setattr_arg set = { .file = mine[n], .attributes = { .set = KURMA_OWNER | KURMA_SIZE } };
+		FAILS(EPERM, 0, kurma_vsetattrs(user, &set, 1));
+		OK(kurma_stat(user, "/home/mine", &stat));
+		CHECK(stat.size == 1);
+		set.attributes = (kurma_new_attributes){ .set = KURMA_MODE | KURMA_SIZE, .mode = 04700, .size = 1 };
+		OK(kurma_vsetattrs(user, &set, 1));
+		OK(kurma_stat(user, "/home/mine", &stat));
+		CHECK(stat.mode == 04700);
+	}
 	OK(kurma_close(user));
-}
-
-static int count_entries(const kurma_entry *entry, void *opaque)
-{
-	(void)entry;
-	++*(int *)opaque;
-	return 0;
 }
 
 static void a_server_that_takes_few_operations_at_once_gives_the_same_results(world *w)
@@ -123,11 +192,31 @@ static void a_server_that_takes_few_operations_at_once_gives_the_same_results(wo
 	OK(kurma_execute(w->client, steps));
 	kurma_steps_free(steps);
 	CHECK(has(w, "/home/copy", "1") && has(w, "/home/d/renamed", "2") && has(w, "/home/link/hard", "3"));
-	CHECK(has(w, "/home/link/7", "7"));
+	CHECK(reads_as(w->client, "/home/link/4", "4\0\0\0", 5) && has(w, "/home/link/7", "7"));
 	int entries = 0;
 	kurma_file home = AT("/home");
 	OK(kurma_vlistdir(w->client, &home, 1, KURMA_SIZE, KURMA_RECURSIVE, count_entries, &entries));
 	CHECK(entries == 2 + 7 + 1 + 19);
+}
+
+static void a_way_that_becomes_longer_by_links_than_the_server_takes_at_once_is_gone_in_parts(world *w)
+{
+	char way[100] = "/home", link[100] = "";
+	kurma_mkdir_arg deep[29];
+	for (int n = 0; n < 29; n++) {
+		strcat(way, "/d");
+		deep[n] = (kurma_mkdir_arg){ .file = AT("%s", way), .mode = 0755 };
+		if (n > 0)
+			strcat(link, "d/");
+	}
+	OK(kurma_vmkdir(w->client, deep, 29));
+	OK(kurma_symlink(w->client, link, "/home/link"));
+	OK(kurma_symlink(w->client, "loop/on", "/home/loop"));
+	int entries = 0;
+	kurma_file target = AT("/home/link"), loop = AT("/home/loop");
+	OK(kurma_vlistdir(w->client, &target, 1, 0, 0, count_entries, &entries));
+	CHECK(entries == 1);
+	FAILS(ELOOP, 0, kurma_vlistdir(w->client, &loop, 1, 0, 0, count_entries, &entries));
 }
 
 static kurma_client *impatient(world *w)
@@ -217,6 +306,7 @@ const test_case server_cases[] = {
 	CASE(a_client_of_nowhere_is_refused),
 	CASE(what_is_forbidden_is_refused),
 	CASE(a_server_that_takes_few_operations_at_once_gives_the_same_results),
+	CASE(a_way_that_becomes_longer_by_links_than_the_server_takes_at_once_is_gone_in_parts),
 	CASE(a_server_that_is_gone_ends_calls_and_lets_go_of_memory),
 	CASE(a_lost_answer_is_told_as_unknown_and_nothing_is_repeated),
 	CASE(what_was_left_by_a_lost_answer_was_done_once),

@@ -9,7 +9,8 @@
 static const test_case *const all[] = {
 	data_cases,    descriptor_cases, name_cases,        attribute_cases, link_cases,    scalar_cases, listing_cases,
 	tree_cases,    copy_cases,       transaction_cases, thread_cases,    refusal_cases, server_cases,
-	local_cases,   both_cases,       writer_cases,
+	local_cases,   both_cases,       writer_cases,      cache_cases,     delegation_cases, readahead_cases,
+	atomic_cases,  restart_cases,
 };
 
 static void *kept[100000];
@@ -38,14 +39,25 @@ _Noreturn void die(const char *file, int line, const char *what, const kurma_res
 kurma_client *another(const world *w)
 {
 	kurma_client *client = NULL;
-	if (w->is_nfs) {
-		kurma_options options;
-		kurma_options_init(&options, sizeof options);
-		options.uid = options.gid = 0;
-		OK(kurma_connect(text("nfs://%s", w->place), &options, &client));
-	} else {
-		OK(kurma_local(w->place, &client));
-	}
+	if (w->is_nfs)
+		return another_with(w, superuser());
+	OK(kurma_local(w->place, &client));
+	CHECK(client != NULL);
+	return client;
+}
+
+kurma_options superuser(void)
+{
+	kurma_options options;
+	kurma_options_init(&options, sizeof options);
+	options.uid = options.gid = 0;
+	return options;
+}
+
+kurma_client *another_with(const world *w, kurma_options options)
+{
+	kurma_client *client = NULL;
+	OK(kurma_connect(text("nfs://%s", w->place), &options, &client));
 	CHECK(client != NULL);
 	return client;
 }
@@ -76,21 +88,31 @@ kurma_file open_file(uint64_t fd)
 	return (kurma_file){ .fd = fd };
 }
 
-static kurma_statistics statistics(const world *w)
+kurma_statistics so_far(const kurma_client *client)
 {
 	kurma_statistics now;
-	OK(kurma_get_statistics(w->client, &now));
+	OK(kurma_get_statistics(client, &now));
+	return now;
+}
+
+kurma_statistics since(const kurma_client *client, kurma_statistics then)
+{
+	kurma_statistics now = so_far(client);
+	now.round_trips -= then.round_trips;
+	now.operations -= then.operations;
+	now.bytes_out -= then.bytes_out;
+	now.bytes_in -= then.bytes_in;
 	return now;
 }
 
 uint64_t trips(const world *w)
 {
-	return statistics(w).round_trips;
+	return so_far(w->client).round_trips;
 }
 
 uint64_t operations(const world *w)
 {
-	return statistics(w).operations;
+	return so_far(w->client).operations;
 }
 
 kurma_write_arg whole(const char *path, uint32_t mode, const char *content)
@@ -118,9 +140,45 @@ int is(const kurma_read_arg *read, const char *content)
 
 int has(const world *w, const char *path, const char *content)
 {
-	kurma_read_arg read = reading(path, 0, strlen(content) + 1);
-	OK(kurma_vread(w->client, &read, 1));
-	return is(&read, content) && read.end_of_file;
+	return reads_as(w->client, path, content, strlen(content));
+}
+
+int reads_as(const kurma_client *client, const char *path, const void *content, size_t length)
+{
+	kurma_read_arg read = { .file = { .path = path }, .length = length + 1, .data = malloc(length + 1) };
+	OK(kurma_vread(client, &read, 1));
+	int same = read.done == length && memcmp(read.data, content, length) == 0 && read.end_of_file;
+	free(read.data);
+	return same;
+}
+
+int holds(const kurma_client *client, uint64_t fd, const char *content)
+{
+	char data[256];
+	size_t done, length = strlen(content);
+	CHECK(length < sizeof data);
+	OK(kurma_pread(client, fd, data, sizeof data, 0, &done));
+	return done == length && memcmp(data, content, length) == 0;
+}
+
+void overwrite(const kurma_client *client, const char *path, uint64_t offset, const char *content)
+{
+	kurma_write_arg write = { .file = { .path = path }, .offset = offset, .data = content, .length = strlen(content) };
+	OK(kurma_vwrite(client, &write, 1));
+}
+
+uint64_t size_of(const world *w, const char *path)
+{
+	kurma_attributes stat;
+	OK(kurma_stat(w->client, path, &stat));
+	return stat.size;
+}
+
+uint64_t opened(const kurma_client *client, const char *path, uint32_t flags)
+{
+	uint64_t fd;
+	OK(kurma_open(client, path, flags, 0600, &fd));
+	return fd;
 }
 
 int there(const world *w, const char *path)
@@ -133,6 +191,21 @@ int there(const world *w, const char *path)
 void make_directory(const world *w, const char *path)
 {
 	OK(kurma_mkdir(w->client, path, 0755));
+}
+
+kurma_copy_arg copying(const char *source, const char *destination)
+{
+	return (kurma_copy_arg){ .source = { .path = source }, .destination = { .path = destination }, .mode = 0600,
+				 .length = KURMA_TO_END, .flags = KURMA_CREATE | KURMA_TRUNCATE };
+}
+
+void at_once(size_t count, void *(*run)(void *), void *elements, size_t size)
+{
+	pthread_t *threads = room(count, sizeof *threads);
+	for (size_t n = 0; n < count; n++)
+		CHECK(pthread_create(&threads[n], NULL, run, (char *)elements + n * size) == 0);
+	for (size_t n = 0; n < count; n++)
+		CHECK(pthread_join(threads[n], NULL) == 0);
 }
 
 void until_it_has_happened(void)
@@ -148,6 +221,26 @@ unsigned char *bytes(size_t length, unsigned slowness)
 	for (size_t n = 0; n < length; n++)
 		data[n] = (unsigned char)(n / slowness);
 	return data;
+}
+
+int count_entries(const kurma_entry *entry, void *count)
+{
+	(void)entry;
+	++*(int *)count;
+	return 0;
+}
+
+static uint32_t random_state = 1;
+
+void begin_random(uint32_t seed)
+{
+	random_state = seed;
+}
+
+uint32_t random_below(uint32_t limit)
+{
+	random_state = random_state * 1664525u + 1013904223u;
+	return (random_state >> 8) % limit;
 }
 
 int main(int count, char **arguments)

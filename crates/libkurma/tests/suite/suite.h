@@ -24,7 +24,8 @@ typedef struct test_case {
 
 extern const test_case data_cases[], descriptor_cases[], name_cases[], attribute_cases[], link_cases[], scalar_cases[],
 	listing_cases[], tree_cases[], copy_cases[], transaction_cases[], thread_cases[], refusal_cases[], server_cases[],
-	local_cases[], both_cases[], writer_cases[];
+	local_cases[], both_cases[], writer_cases[], cache_cases[], delegation_cases[], readahead_cases[], atomic_cases[],
+	restart_cases[];
 
 #define CASE(name) { #name, name }
 
@@ -32,6 +33,9 @@ _Noreturn void die(const char *file, int line, const char *what, const kurma_res
 
 /* Another client of the same files. */
 kurma_client *another(const world *w);
+/* The superuser with the usual options, and another client of the same server with these. */
+kurma_options superuser(void);
+kurma_client *another_with(const world *w, kurma_options options);
 
 /* A text that lives until the end of the case. */
 const char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -46,6 +50,9 @@ void *room(size_t count, size_t size);
 /* Requests sent so far. */
 uint64_t trips(const world *w);
 uint64_t operations(const world *w);
+/* What a client has sent and received so far, and since then. */
+kurma_statistics so_far(const kurma_client *client);
+kurma_statistics since(const kurma_client *client, kurma_statistics then);
 
 /* A whole file of this content. */
 kurma_write_arg whole(const char *path, uint32_t mode, const char *content);
@@ -56,10 +63,28 @@ kurma_read_arg reading(const char *path, uint64_t offset, size_t length);
 int is(const kurma_read_arg *read, const char *content);
 /* Whether a whole file is this. */
 int has(const world *w, const char *path, const char *content);
+int reads_as(const kurma_client *client, const char *path, const void *content, size_t length);
+/* The same of an open file. */
+int holds(const kurma_client *client, uint64_t fd, const char *content);
+/* Writes over a part of a file. */
+void overwrite(const kurma_client *client, const char *path, uint64_t offset, const char *content);
+uint64_t size_of(const world *w, const char *path);
+uint64_t opened(const kurma_client *client, const char *path, uint32_t flags);
 int there(const world *w, const char *path);
 void make_directory(const world *w, const char *path);
+/* A whole file as another. */
+kurma_copy_arg copying(const char *source, const char *destination);
+/* Runs these at the same time, each with its element of an array. */
+void at_once(size_t count, void *(*run)(void *), void *elements, size_t size);
 /* Bytes that differ. */
 unsigned char *bytes(size_t length, unsigned slowness);
+
+/* For listings: counts entries in an int. */
+int count_entries(const kurma_entry *entry, void *count);
+
+/* Numbers that are the same in every run. */
+void begin_random(uint32_t seed);
+uint32_t random_below(uint32_t limit);
 
 /* Says that the case is ready for what is to happen to the server, and waits until it has. */
 void until_it_has_happened(void);

@@ -1,8 +1,6 @@
 /* Many threads, one client. */
 #include "suite.h"
 
-#include <pthread.h>
-
 #define THREADS 64
 #define ROUNDS 10
 
@@ -40,14 +38,10 @@ static void *work(void *opaque)
 
 static void many_threads_share_one_client(world *w)
 {
-	pthread_t threads[THREADS];
 	worker workers[THREADS];
-	for (int n = 0; n < THREADS; n++) {
-		workers[n] = (worker){ .w = w, .number = n };
-		CHECK(pthread_create(&threads[n], NULL, work, &workers[n]) == 0);
-	}
 	for (int n = 0; n < THREADS; n++)
-		CHECK(pthread_join(threads[n], NULL) == 0);
+		workers[n] = (worker){ .w = w, .number = n };
+	at_once(THREADS, work, workers, sizeof *workers);
 	char *log;
 	size_t length;
 	int seen[THREADS] = { 0 };

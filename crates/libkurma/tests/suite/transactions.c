@@ -70,8 +70,6 @@ static uint64_t state(world *w)
 
 static void wherever_a_step_fails_nothing_is_done(world *w)
 {
-	if (!w->is_nfs)
-		return;
 	make(w, "/home/here", "as it was");
 	uint64_t before = state(w);
 	kurma_mkdir_arg directory = { .file = { .path = "/home/d" }, .mode = 0755 };
@@ -104,8 +102,6 @@ static void wherever_a_step_fails_nothing_is_done(world *w)
 
 static void what_is_too_much_is_refused_before_anything_is_sent(world *w)
 {
-	if (!w->is_nfs)
-		return;
 	kurma_limits limits;
 	OK(kurma_transaction_limits(w->client, &limits));
 	CHECK(limits.operations > 0 && limits.bytes > 0);
@@ -121,12 +117,18 @@ static void what_is_too_much_is_refused_before_anything_is_sent(world *w)
 	FAILS(E2BIG, KURMA_NO_INDEX, kurma_transaction(w->client, steps));
 	CHECK(trips(w) == before && !there(w, "/home/d"));
 	kurma_steps_free(steps);
+	kurma_mkdir_arg *many = room(limits.operations, sizeof *many);
+	for (uint64_t n = 0; n < limits.operations; n++)
+		many[n] = (kurma_mkdir_arg){ .file = AT("/home/%d", (int)n), .mode = 0755 };
+	OK(kurma_steps_new(&steps));
+	OK(kurma_steps_mkdir(steps, many, limits.operations));
+	FAILS(E2BIG, KURMA_NO_INDEX, kurma_transaction(w->client, steps));
+	CHECK(!there(w, "/home/0"));
+	kurma_steps_free(steps);
 }
 
 static void large_writes_and_links_on_the_way_are_part_of_a_transaction(world *w)
 {
-	if (!w->is_nfs)
-		return;
 	make_directory(w, "/home/real");
 	OK(kurma_symlink(w->client, "real", "/home/link"));
 	OK(kurma_symlink(w->client, "data", "/home/real/last"));

@@ -55,6 +55,23 @@ static void a_deep_directory_takes_two_round_trips(world *w)
 	COSTS(1, kurma_ensure_directory(w->client, deep, 0750));
 }
 
+static void *make_deep(void *client)
+{
+	OK(kurma_ensure_directory(*(kurma_client **)client, AT("/home/x/y/z"), 0755));
+	return NULL;
+}
+
+static void several_may_make_the_same_directory_at_once(world *w)
+{
+	kurma_client *others[6];
+	for (int n = 0; n < 6; n++)
+		others[n] = another(w);
+	at_once(6, make_deep, others, sizeof *others);
+	for (int n = 0; n < 6; n++)
+		OK(kurma_close(others[n]));
+	CHECK(there(w, "/home/x/y/z"));
+}
+
 static void a_file_on_the_way_to_a_directory_is_an_error(world *w)
 {
 	make(w, "/home/file", "x");
@@ -157,6 +174,52 @@ static void a_copied_tree_is_the_same(world *w)
 	CHECK(content(w, "/home/copy").names != original.names);
 }
 
+/* As NFSv4.1, and servers of 4.2 that leave it out. */
+static void a_server_that_has_no_copy_is_not_asked_for_one_again_and_again(world *w)
+{
+	kurma_options options = superuser();
+	options.minor_version = 1;
+	options.cache_bytes = KURMA_NO_CACHE;
+	kurma_client *old = another_with(w, options);
+	make_directory(w, "/home/tree");
+	for (int n = 0; n < 100; n++)
+		make(w, text("/home/tree/%d", n), text("content %d", n));
+	kurma_copy_arg one = copying("/home/tree/1", "/home/copy");
+	FAILS(EOPNOTSUPP, 0, kurma_vsscopy(old, &one, 1));
+	kurma_pair copy = { AT("/home/tree"), AT("/home/other") };
+	kurma_statistics before = so_far(old);
+	OK(kurma_cp_recursive(old, &copy, 1, old, 0, 022, NULL, NULL));
+	/* The argument, the directory, its names, COPY, then reading and writing, mode and times of the directory. */
+	CHECK(since(old, before).round_trips <= 9);
+	for (int n = 0; n < 100; n++)
+		CHECK(has(w, text("/home/other/%d", n), text("content %d", n)));
+	OK(kurma_close(old));
+}
+
+static void a_tree_of_small_files_is_copied_in_few_round_trips(world *w)
+{
+	kurma_client *to = another(w);
+	kurma_mkdir_arg directories[50];
+	kurma_write_arg *files = room(1000, sizeof *files);
+	make_directory(w, "/home/tree");
+	for (int n = 0; n < 50; n++)
+		directories[n] = (kurma_mkdir_arg){ .file = AT("/home/tree/d%d", n), .mode = 0755 };
+	for (int n = 0; n < 1000; n++)
+		files[n] = whole(text("/home/tree/d%d/f%d", n % 50, n), 0644, "some data");
+	OK(kurma_vmkdir(w->client, directories, 50));
+	OK(kurma_vwrite(w->client, files, 1000));
+	kurma_pair copy = { AT("/home/tree"), AT("/home/copy") };
+	uint64_t before = trips(w);
+	kurma_statistics before_there = so_far(to);
+	kurma_result result = kurma_cp_recursive(w->client, &copy, 1, to, 0, 022, NULL, NULL);
+	OK(result);
+	CHECK(result.done == 1051);
+	/* One for the root, one or two for the directories, a few for the files: with the usual client, seven a file. */
+	CHECK(trips(w) - before <= 14 && since(to, before_there).round_trips <= 16);
+	CHECK(has(w, "/home/copy/d7/f957", "some data"));
+	OK(kurma_close(to));
+}
+
 static void what_cannot_be_copied_is_told_and_the_rest_goes_on(world *w)
 {
 	const char *const directories[] = { "/home/a", "/home/a/x", "/home/b", "/home/b/a", "/home/b/a/y" };
@@ -228,7 +291,9 @@ static void a_tree_is_removed_children_first_and_links_are_not_followed(world *w
 	OK(kurma_symlink(w->client, "outside", "/home/argument"));
 	told *t = listener();
 	kurma_file files[] = { AT("/home/none"), AT("/home/tree"), AT("/home/argument") };
+	uint64_t before = trips(w);
 	kurma_result result = kurma_rm_recursive(w->client, files, 3, tell, t);
+	CHECK(trips(w) - before <= 16);
 	CHECK(result.status == ENOENT && result.index == 0 && result.done == count + 2);
 	CHECK(t->failures == 1 && t->failed[0].status == ENOENT && t->count == count + 2);
 	for (size_t n = 0; n < t->count; n++) {
@@ -283,10 +348,47 @@ static void a_directory_of_many_pages_is_removed_whole(world *w)
 	CHECK(result.done == 15001 && !there(w, "/home/wide"));
 }
 
+typedef struct latecomer {
+	kurma_client *client;
+	kurma_result removed;
+	int comes;
+} latecomer;
+
+static void *come_or_remove(void *opaque)
+{
+	latecomer *me = opaque;
+	kurma_file busy = { .path = "/home/busy" };
+	kurma_write_arg write = { .file = { .path = "/home/busy/below/late" }, .data = "x", .length = 1, .mode = 0644,
+				  .flags = KURMA_CREATE };
+	if (me->comes)
+		/* Later than the listing or not: both are right. */
+		(void)kurma_vwrite(me->client, &write, 1);
+	else
+		me->removed = kurma_rm_recursive(me->client, &busy, 1, NULL, NULL);
+	return NULL;
+}
+
+static void what_others_put_into_a_tree_meanwhile_goes_too(world *w)
+{
+	kurma_write_arg *files = room(600, sizeof *files);
+	for (int n = 0; n < 600; n++)
+		files[n] = whole(text("/home/busy/below/f%d", n), 0644, "x");
+	OK(kurma_ensure_directory(w->client, AT("/home/busy/below"), 0755));
+	OK(kurma_vwrite(w->client, files, 600));
+	latecomer both[] = { { .client = w->client }, { .client = another(w), .comes = 1 } };
+	at_once(2, come_or_remove, both, sizeof *both);
+	OK(both[0].removed);
+	CHECK(!there(w, "/home/busy"));
+	OK(kurma_close(both[1].client));
+}
+
 const test_case tree_cases[] = {
 	CASE(a_deep_directory_takes_two_round_trips),
+	CASE(several_may_make_the_same_directory_at_once),
 	CASE(a_file_on_the_way_to_a_directory_is_an_error),
 	CASE(a_copied_tree_is_the_same),
+	CASE(a_server_that_has_no_copy_is_not_asked_for_one_again_and_again),
+	CASE(a_tree_of_small_files_is_copied_in_few_round_trips),
 	CASE(what_cannot_be_copied_is_told_and_the_rest_goes_on),
 	CASE(files_stay_where_they_are_kept),
 	CASE(a_tree_of_links_leads_to_the_original),
@@ -294,5 +396,6 @@ const test_case tree_cases[] = {
 	CASE(a_directory_is_not_copied_into_itself_without_end),
 	CASE(a_copy_over_a_link_to_its_original_replaces_the_link),
 	CASE(a_directory_of_many_pages_is_removed_whole),
+	CASE(what_others_put_into_a_tree_meanwhile_goes_too),
 	{ NULL, NULL },
 };

@@ -1,7 +1,6 @@
 /* Files that are written from front to back. */
 #include "suite.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -32,11 +31,7 @@ static uint64_t position(const kurma_writer *writer)
 static int others_see(const world *w, const char *path, const unsigned char *content, size_t length)
 {
 	kurma_client *other = another(w);
-	void *data;
-	size_t seen;
-	OK(kurma_read_file(other, path, &data, &seen));
-	int same = seen == length && memcmp(data, content, length) == 0;
-	free(data);
+	int same = reads_as(other, path, content, length);
 	OK(kurma_close(other));
 	return same;
 }
@@ -186,15 +181,11 @@ static void *record(void *opaque)
 
 static void what_many_threads_write_is_all_there_and_whole(world *w)
 {
-	pthread_t threads[THREADS];
 	recorder recorders[THREADS];
 	kurma_writer *writer = writer_of(w->client, new_file(w->client, "/home/log"), 0);
-	for (int n = 0; n < THREADS; n++) {
-		recorders[n] = (recorder){ .writer = writer, .number = n };
-		CHECK(pthread_create(&threads[n], NULL, record, &recorders[n]) == 0);
-	}
 	for (int n = 0; n < THREADS; n++)
-		CHECK(pthread_join(threads[n], NULL) == 0);
+		recorders[n] = (recorder){ .writer = writer, .number = n };
+	at_once(THREADS, record, recorders, sizeof *recorders);
 	OK(kurma_writer_close(writer));
 	unsigned char *log;
 	size_t length;
