@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import inspect
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
+import types
 
 import pytest
 
@@ -26,11 +29,13 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
+#: The gateway, unless KURMA names another program.
+KURMA = os.environ.get("KURMA", str(ROOT / "target/debug/kurma"))
+
+
 @contextlib.contextmanager
-def gateway(data, nfs, admin):
-    """A gateway, while it is needed. KURMA names another program."""
-    program = os.environ.get("KURMA", str(ROOT / "target/debug/kurma"))
-    command = [program, "up", "--data", f"{data}/gateway", "--nfs", nfs, "--admin", admin]
+def running(command, data):
+    """A server, while it is needed; where it is."""
     with open(f"{data}/log", "ab") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:
@@ -39,12 +44,25 @@ def gateway(data, nfs, admin):
                 break
         else:
             pytest.fail(pathlib.Path(data, "log").read_text()[-4000:])
-        yield
+        yield re.search(rb"nfs=(\S+)", line)[1].decode()
     finally:
         # Nobody wants its files any more, so it need not bring them to its clouds.
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def gateway(data, nfs, admin):
+    """A gateway, while it is needed."""
+    return running([KURMA, "up", "--data", f"{data}/gateway", "--nfs", nfs, "--admin", admin], data)
+
+
+@contextlib.contextmanager
+def memory_server(operations):
+    """A server that takes so many operations at once, while it is needed. MEMORY_SERVER names another program."""
+    program = os.environ.get("MEMORY_SERVER", str(ROOT / "target/debug/examples/memory_server"))
+    with folder() as data, running([program, "127.0.0.1:0", "90", "-", f"{operations}"], data) as nfs:
+        yield nfs
 
 
 @contextlib.contextmanager
@@ -64,6 +82,64 @@ def server():
         nfs = f"127.0.0.1:{free_port()}"
         with gateway(data, nfs, f"127.0.0.1:{free_port()}"):
             yield nfs
+
+
+class Restarting:
+    """A gateway that can be killed, and started again with what it has stored."""
+
+    def __init__(self, data):
+        self.data, self.nfs, self.admin = data, *(f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.place = f"nfs://{self.nfs}/home"
+        self.process = contextlib.ExitStack()
+        self.start()
+
+    def start(self):
+        self.process.enter_context(gateway(self.data, self.nfs, self.admin))
+
+    def stop(self):
+        self.process.close()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+
+@pytest.fixture
+def restarting():
+    with folder() as data:
+        server = Restarting(data)
+        yield server
+        server.stop()
+
+
+def known(call):
+    """What comes of a call, which is made again as long as nobody knows whether it was done."""
+    while True:
+        try:
+            return call()
+        except kurma.Error as error:
+            if not error.unknown:
+                raise
+
+
+def outcome(call):
+    """What comes of a call: its result, or the number of its error."""
+    try:
+        return call()
+    except kurma.Error as error:
+        return error.errno
+
+
+def at_once(*calls):
+    """Makes these calls at the same time, each on a thread of its own."""
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as threads:
+        for future in [threads.submit(call) for call in calls]:
+            future.result()
+
+
+def connected(back_end, place, kind=kurma.Client):
+    """A client of files of either kind."""
+    return kind.local(place) if back_end == "local" else kind.connect(place, uid=0, gid=0, groups=[])
 
 
 class Driven:
@@ -167,12 +243,20 @@ class World:
         return client
 
     @contextlib.contextmanager
+    def spending(self, client=None):
+        """What is sent and received meanwhile, to be looked at afterwards."""
+        client = client or self.client
+        before, spent = client.statistics(), types.SimpleNamespace()
+        yield spent
+        for name, then, now in zip(before._fields, before, client.statistics()):
+            setattr(spent, name, now - then)
+
+    @contextlib.contextmanager
     def costing(self, round_trips):
         """What is done meanwhile sends as many requests, if there is a server to send any to."""
-        before = self.client.statistics().round_trips
-        yield
-        sent = self.client.statistics().round_trips - before
-        assert sent == (round_trips if self.is_nfs else 0), "round trips"
+        with self.spending() as spent:
+            yield
+        assert spent.round_trips == (round_trips if self.is_nfs else 0), "round trips"
 
     def read(self, path):
         return self.client.read_files([path])[0]
@@ -215,13 +299,23 @@ def nfs_place(server, tmp_path):
     return places("nfs", server, tmp_path)
 
 
-@pytest.fixture(params=["blocking", "asyncio"])
-def world(request, back_end, place, loop):
-    world = World(back_end, request.param, place, loop)
+@contextlib.contextmanager
+def closing(world):
     yield world
     for client in world.clients:
         with contextlib.suppress(OSError):
             client.close()
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def face(request):
+    return request.param
+
+
+@pytest.fixture
+def world(face, back_end, place, loop):
+    with closing(World(back_end, face, place, loop)) as world:
+        yield world
 
 
 @pytest.fixture
@@ -229,13 +323,10 @@ def client(world):
     return world.client
 
 
-@pytest.fixture(params=["blocking", "asyncio"])
-def nfs_world(request, nfs_place, loop):
-    world = World("nfs", request.param, nfs_place, loop)
-    yield world
-    for client in world.clients:
-        with contextlib.suppress(OSError):
-            client.close()
+@pytest.fixture
+def nfs_world(face, nfs_place, loop):
+    with closing(World("nfs", face, nfs_place, loop)) as world:
+        yield world
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Connections, threads, signals, forks, servers that are gone; and what is of asyncio alone."""
 
 import asyncio
+import functools
 import os
 import pickle
 import signal
@@ -10,6 +11,8 @@ import sys
 import threading
 
 import pytest
+
+from conftest import at_once, connected
 
 import kurma
 from kurma import APPEND, Read, Write
@@ -53,25 +56,16 @@ def test_requests_are_made_as_whom_the_options_say(nfs_place):
 
 
 def test_many_threads_share_a_client(place, back_end):
-    client = kurma.Client.connect(place, uid=0, gid=0) if back_end == "nfs" else kurma.Client.local(place)
-    wrong = []
+    client = connected(back_end, place)
 
     def work(thread):
-        try:
-            for round in range(20):
-                line = f"{thread:02} {round:02}\n".encode()
-                own = Write(f"{thread}", line, create=0o600, truncate=True)
-                client.vwrite([Write("log", line, APPEND, create=0o600), own])
-                assert client.read_files([f"{thread}"]) == [line]
-        except BaseException as error:
-            wrong.append(error)
+        for round in range(20):
+            line = f"{thread:02} {round:02}\n".encode()
+            own = Write(f"{thread}", line, create=0o600, truncate=True)
+            client.vwrite([Write("log", line, APPEND, create=0o600), own])
+            assert client.read_files([f"{thread}"]) == [line]
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    at_once(*(functools.partial(work, thread) for thread in range(16)))
     lines = client.read_files(["log"])[0].decode().splitlines()
     assert sorted(lines) == [f"{thread:02} {round:02}" for thread in range(16) for round in range(20)]
     client.close()

@@ -1,11 +1,13 @@
 """Reading and writing."""
 
 import errno
+import functools
 import os
 
 import pytest
+from conftest import at_once, connected
 
-from kurma import APPEND, Copy, GetAttributes, Read, Remove, Rename, Write
+from kurma import APPEND, Copy, Error, GetAttributes, Read, Remove, Rename, Write
 
 
 def whole(n):
@@ -117,19 +119,112 @@ def test_large_files_are_whole(client):
     assert client.read_files(["large"]) == [data]
 
 
-def test_appended_records_of_several_clients_are_all_there(world, client):
-    client.vwrite([Write("log", b"", create=0o600)])
-    writers = [world.another() for _ in range(3)]
-    for record in range(20):
-        for writer, other in enumerate(writers):
-            other.vwrite([Write("log", f"{writer} {record:03}\n".encode(), APPEND, stable=record % 5 == 0)])
-    lines = world.read("log").decode().splitlines()
-    assert sorted(lines) == [f"{writer} {record:03}" for writer in range(3) for record in range(20)]
+def test_no_message_is_longer_than_was_asked_for(nfs_world):
+    client, data = nfs_world.another(message_bytes=1 << 20), bytes(range(250)) * 80_000
+    with nfs_world.spending(client) as spent:
+        assert client.vwrite([Write("large", data, create=0o600)]) == [len(data)]
+    assert 20 <= spent.round_trips <= 22
+    assert client.read_files(["large"]) == [data]
+
+
+def test_appended_records_of_many_clients_are_all_there(back_end, place):
+    clients = [connected(back_end, place) for _ in range(8)]
+    clients[0].write_files({"log": b""})
+
+    def record(writer):
+        for number in range(20):
+            line = f"{writer} {number:03}\n".encode()
+            clients[writer].vwrite([Write("log", line, APPEND, stable=number % 5 == 0)])
+
+    at_once(*(functools.partial(record, writer) for writer in range(8)))
+    lines = clients[0].read_files(["log"])[0].decode().splitlines()
+    assert sorted(lines) == [f"{writer} {number:03}" for writer in range(8) for number in range(20)]
+    for client in clients:
+        client.close()
 
 
 def test_appending_goes_on_where_the_last_append_ended(world, client):
     client.vwrite(Write("log", text, APPEND, create=0o600) for text in (b"one ", b"two ", b"three"))
     assert world.read("log") == b"one two three"
+    much = [Write("log", bytes(5 << 20), APPEND)]
+    if world.is_nfs:
+        with pytest.raises(Error) as failure:
+            client.vwrite(much)
+        assert failure.value.errno == errno.EINVAL
+    else:
+        assert client.vwrite(much) == [5 << 20]
+
+
+def test_a_read_may_ask_for_more_than_any_file_has(world, client):
+    data = bytes(range(250)) * 12_000
+    client.vwrite([Write("a", data, create=0o600), whole(1)])
+    with world.spending() as spent:
+        read = client.vread(Read(name, 1, 2**64 - 1, with_end=True) for name in ("a", "file-1"))
+    assert read == [(data[1:], True), (b"ontent 1", True)]
+    assert spent.round_trips <= 40
+
+
+def test_a_long_write_through_a_descriptor_cuts_off_what_was_there_if_asked_to(client):
+    client.write_files({"a": b"before"})
+    file = client.open("a", write=True)
+    length = (2 << 20) + 1
+    client.vwrite([Write(file, b"\1" * length, 3, truncate=True)])
+    assert client.pread(file, 0, 4) == b"\0\0\0\1"
+    assert client.fstat(file).size == 3 + length
+
+
+def test_many_whole_files_are_copied_in_one_round_trip(world, client):
+    client.vwrite(whole(n) for n in range(40))
+    with world.costing(1):
+        assert client.vsscopy((f"file-{n}", f"copy-{n}") for n in range(40))[39] == 10
+    assert world.read("copy-39") == b"content 39"
+
+
+def test_what_follows_a_copy_that_takes_several_requests_waits_for_all_of_it_and_is_never_done_twice(world, client):
+    data = bytes(range(251)) * 36_000
+    client.vwrite([Write("a", data, create=0o600), whole(1)])
+    done = client.execute(
+        [
+            # The offsets keep the server from sharing blocks, so that it copies a part at a time.
+            Copy("a", "b", source_offset=1),
+            Copy("file-1", "c", exclusive=True, truncate=False),
+            Copy("b", "d", source_offset=1),
+            Remove("a"),
+            Remove("b"),
+            Rename("c", "a"),
+        ]
+    )
+    assert done[:3] == [len(data) - 1, 9, len(data) - 2]
+    assert client.read_files(["d", "a"]) == [data[2:], b"content 1"]
+
+
+def test_a_copy_of_what_is_being_copied_waits_for_it_however_it_is_named(client):
+    data = bytes(range(251)) * 36_000
+    client.mkdir("x")
+    client.write_files({"a": data})
+    both, read = client.create("b"), client.open("b")
+    for name in ("b", ".//b", "x/../b", read):
+        for to in ("b", both):
+            copied = client.vsscopy([Copy("a", to, source_offset=1), Copy(name, "c")])
+            assert copied == [len(data) - 1] * 2
+    assert client.read_files(["c"]) == [data[1:]]
+
+
+def test_what_is_done_to_one_file_in_a_row_is_one_open(world, client):
+    def new(name, data, mode=0o600):
+        return Write(name, data, create=mode, truncate=True)
+
+    client.vwrite([Write("a", b"content of a", create=0o600)])
+    steps = [Read("a", 0, 7), Write("a", b"C"), Read("a", 8, 100)]
+    steps += [new("b", b"b and", 0o640), Write("b", b" more", APPEND), Read("b", 0, 100)]
+    steps += [new("c", b""), Read("c", 0, 100), new("empty", b""), Read("a", 0, 0), Rename("b", "d")]
+    with world.costing(1), world.spending() as spent:
+        done = client.execute(steps)
+    assert done == [b"content", 1, b"of a", 5, 5, b"b and more", 0, b"", 0, b"", None]
+    # COMPOUND_MODE, the way there, five OPENs and CLOSEs with the ways between, ten READs and WRITEs, and RENAME with what it
+    # needs.
+    assert spent.operations == (35 if world.is_nfs else 0)
+    assert client.read_files(["a", "d", "empty"]) == [b"Content of a", b"b and more", b""]
 
 
 def test_a_copy_within_the_server_sends_no_data(client):

@@ -6,16 +6,28 @@ import pathlib
 
 import pytest
 
-from kurma import MakeDirectory, Read, Remove, Rename, Write
+from kurma import AttributeSet, GetAttributes, MakeDirectory, Open, Read, Remove, Rename, Write
 
 
 def test_a_tree_is_made_in_one_round_trip(world, client):
-    with world.costing(1):
+    with world.costing(1), world.spending() as spent:
         client.vmkdir(["a", "a/b", ("a/b/c", 0o700), "a/d", "e"])
+    # PUTROOTFH LOOKUP LOOKUP CREATE, CREATE, CREATE, up twice and CREATE, up twice and CREATE.
+    assert spent.operations == (12 if world.is_nfs else 0)
     assert client.stat("a/b/c").mode == 0o700
     with pytest.raises(FileExistsError) as failure:
         client.vmkdir(["a"])
     assert failure.value.index == 0
+
+
+def test_the_next_directory_is_reached_from_the_one_before(nfs_world):
+    client = nfs_world.client
+    client.ensure_directory("2/3/4/5/6/7/a")
+    client.mkdir("2/3/4/5/6/7/b")
+    with nfs_world.spending() as spent:
+        assert list(client.vlistdir(["2/3/4/5/6/7/a", "2/3/4/5/6/7/b"], AttributeSet.NONE)) == []
+    # PUTROOTFH, 9 LOOKUPs, READDIR; LOOKUPP, LOOKUP, READDIR.
+    assert spent.operations == 14
 
 
 def test_a_hundred_links_are_made_and_read_in_one_round_trip_each(world, client):
@@ -85,21 +97,29 @@ def test_names_are_text_bytes_or_paths_and_need_not_be_utf_8(world, client):
 
 
 @pytest.fixture
-def linked(client):
+def base(world):
+    """Where relative paths begin."""
+    return "/" + world.place.split("/", 3)[3] if world.is_nfs else ""
+
+
+@pytest.fixture
+def linked(client, base):
     client.vmkdir(["real", "real/deep"])
-    client.vsymlink(
-        [("short", "real/deep"), ("real/deep/up", "../.."), ("file", "short/content"), ("loop", "loop")]
-    )
+    links = [("short", "real/deep"), ("absolute", f"{base}/real"), ("real/deep/up", "../..")]
+    client.vsymlink([*links, ("file", "short/content"), ("loop", "loop")])
     client.write_files({"real/deep/content": b"found"})
     return client
 
 
-def test_links_lead_on_wherever_they_are_in_a_path(linked):
+def test_links_lead_on_wherever_they_are_in_a_path(linked, base):
     paths = ["short/content", "file", "short/up/short/content", "short/../deep/content", "real/deep/content"]
+    paths += ["absolute/deep/content", f"short/../../../../../{base}/file", f"/../{base}/absolute/../../../../{base}/file"]
     assert linked.read_files(paths) == [b"found"] * len(paths)
     linked.write_files({"short/new": b"new"})
-    linked.rename("short/new", "real/new")
-    assert linked.exists("real/new")
+    linked.rename("short/new", "absolute/new")
+    linked.mkdir("short/directory")
+    assert linked.exists("real/new") and linked.exists("real/deep/directory")
+    assert sorted(entry.name for entry in linked.listdir("short")) == ["content", "directory", "up"]
 
 
 def test_a_link_itself_is_what_is_removed_and_renamed(linked):
@@ -116,3 +136,18 @@ def test_links_that_lead_nowhere_or_round_and_round_are_errors(linked):
         assert failure.value.errno == errno.ELOOP
     with pytest.raises(NotADirectoryError):
         linked.vread([("real/deep/content/x", 0, 9)])
+
+
+def test_a_link_is_in_the_way_of_what_has_to_be_new_wherever_it_leads(linked):
+    linked.symlink("missing", "nowhere")
+    for path in ("nowhere", "file"):
+        for step in (Open(path, create=0o600, exclusive=True), Write(path, b"new", create=0o600, exclusive=True)):
+            with pytest.raises(FileExistsError):
+                linked.execute([step])
+    assert not linked.exists("missing")
+
+
+def test_a_link_is_followed_before_what_comes_after_is_done(linked):
+    done = linked.execute([GetAttributes("file"), Remove("file"), Remove("real/deep/content")])
+    assert done[0].size == 5
+    assert not linked.exists("real/deep/content")

@@ -1,10 +1,13 @@
 """One file at a time, as in POSIX."""
 
+import asyncio
 import errno
 import os
 
 import pytest
+from conftest import at_once, connected
 
+import kurma
 from kurma import Kind
 
 
@@ -72,3 +75,23 @@ def test_calls_fail_as_posix_says(client):
             call()
         assert failure.value.strerror == os.strerror(failure.value.errno)
     assert client.exists("d") and client.exists("f")
+
+
+def test_readers_of_one_descriptor_never_get_the_same_bytes(back_end, place):
+    with connected(back_end, place) as client:
+        file, got = client.create("f"), []
+        client.pwrite(file, 0, bytes(range(256)))
+        at_once(*([lambda: got.append(client.read(file, 8))] * 32))
+        assert sorted(b"".join(got)) == list(range(256))
+
+
+def test_tasks_that_read_one_descriptor_never_get_the_same_bytes(back_end, place):
+    async def main():
+        opened = connected(back_end, place, kurma.aio.Client)
+        async with opened as client:
+            file = await client.create("f")
+            await client.pwrite(file, 0, bytes(range(256)))
+            got = await asyncio.gather(*(client.read(file, 8) for _ in range(32)))
+            assert sorted(b"".join(got)) == list(range(256))
+
+    asyncio.run(main())

@@ -34,14 +34,17 @@ def test_steps_of_all_kinds_are_done_at_once_in_one_round_trip(nfs_world):
         t.mkdir("late")
 
 
-@pytest.mark.parametrize("bad", range(4))
+@pytest.mark.parametrize("bad", range(7))
 def test_wherever_a_step_fails_nothing_is_done(nfs_world, bad):
     client = nfs_world.client
     client.write_files({"here": b"as it was"})
     steps = [
         lambda t: t.mkdir("d"),
+        lambda t: t.write_file("d/a", bytes(1000)),
         lambda t: t.write_file("here", b"overwritten"),
+        lambda t: t.link("here", "d/link"),
         lambda t: t.rename("here", "d/moved"),
+        lambda t: t.remove("d/a"),
     ]
     steps.insert(bad, lambda t: t.remove("none"))
     t = client.transaction()
@@ -79,10 +82,25 @@ def test_what_is_too_much_is_refused_before_anything_is_sent(nfs_world):
     t = client.transaction()
     for n in range(limits.operations):
         t.mkdir(f"{n}")
-    with nfs_world.costing(0), pytest.raises(Error) as failure:
-        t.commit()
-    assert (failure.value.errno, failure.value.index) == (errno.E2BIG, None)
+    long = client.transaction()
+    long.mkdir("d")
+    long.write_file("d/a", bytes(limits.bytes + 1))
+    for much in (t, long):
+        with nfs_world.costing(0), pytest.raises(Error) as failure:
+            much.commit()
+        assert (failure.value.errno, failure.value.index) == (errno.E2BIG, None)
     assert client.listdir(".") == []
+
+
+def test_large_writes_and_links_on_the_way_are_part_of_it(nfs_world):
+    client, data = nfs_world.client, bytes(range(250)) * 12_000
+    client.mkdir("real")
+    client.vsymlink([("link", "real"), ("real/last", "data")])
+    with client.transaction() as t:
+        t.write_file("link/data", data)
+        size = t.getattrs("real/data", AttributeSet.SIZE)
+    assert size.result.size == len(data)
+    assert nfs_world.read("real/last") == data
 
 
 def test_a_local_directory_has_none(world, client):

@@ -1,8 +1,11 @@
 """Trees: made, removed, copied."""
 
+import contextlib
 import errno
+import functools
 
 import pytest
+from conftest import at_once, connected
 
 import kurma
 from kurma import AttributeSet, Kind
@@ -120,27 +123,77 @@ def test_a_tree_of_small_files_is_copied_and_removed_in_few_round_trips(nfs_worl
 
 
 def test_several_may_make_the_same_directory_at_once(place, back_end):
-    import threading
+    clients = [connected(back_end, place) for _ in range(6)]
+    at_once(*(functools.partial(client.ensure_directory, "x/y/z") for client in clients))
+    assert clients[0].stat("x/y/z").kind == Kind.DIRECTORY
+    for client in clients:
+        client.close()
 
-    def client():
-        return kurma.Client.connect(place, uid=0, gid=0) if back_end == "nfs" else kurma.Client.local(place)
 
-    wrong, clients = [], [client() for _ in range(6)]
+def test_what_others_put_into_a_tree_meanwhile_goes_too(place, back_end):
+    client, other = (connected(back_end, place) for _ in range(2))
+    client.ensure_directory("busy/below")
+    client.write_files({f"busy/below/f{n}": b"x" for n in range(600)})
 
-    def make(one):
-        try:
-            one.ensure_directory("x/y/z")
-        except BaseException as error:
-            wrong.append(error)
+    def come():
+        # Later than the listing or not: both are right.
+        with contextlib.suppress(FileNotFoundError):
+            other.write_files({"busy/below/late": b"x"})
 
-    threads = [threading.Thread(target=make, args=(one,)) for one in clients]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == [] and clients[0].stat("x/y/z").kind == Kind.DIRECTORY
-    for one in clients:
-        one.close()
+    at_once(lambda: client.rm_recursive(["busy"]), come)
+    assert not client.exists("busy")
+    client.close()
+    other.close()
+
+
+def test_a_server_that_has_no_copy_is_not_asked_for_one_again_and_again(nfs_world):
+    # As NFSv4.1, and servers of 4.2 that leave it out.
+    client = nfs_world.another(minor_versions=[1], cache_bytes=0)
+    client.mkdir("tree")
+    client.write_files({f"tree/{n}": f"content {n}".encode() for n in range(100)})
+    with pytest.raises(OSError) as failure:
+        client.vsscopy([("tree/1", "copy")])
+    assert failure.value.errno == errno.EOPNOTSUPP
+    with nfs_world.spending(client) as spent:
+        client.cp_recursive([("tree", "other")])
+    # The argument, the directory, its names, COPY, then reading and writing, mode and times of the directory.
+    assert spent.round_trips <= 9
+    copied = client.read_files(f"other/{n}" for n in range(100))
+    assert copied == [f"content {n}".encode() for n in range(100)]
+
+
+def test_small_files_are_copied_in_three_round_trips(world, client):
+    client.write_files({f"f{n}": f"content {n}".encode() for n in range(60)})
+    with world.costing(3):
+        copied = client.vcopy((f"f{n}", f"c{n}") for n in range(60))
+    assert copied == [9] * 10 + [10] * 50
+    assert client.read_files(f"c{n}" for n in range(60)) == [f"content {n}".encode() for n in range(60)]
+
+
+def test_a_directory_is_not_copied_into_itself_without_end(client):
+    client.ensure_directory("a/b")
+    client.symlink("a/b", "disguise")
+    for to in ("a/copy", "disguise/copy"):
+        with pytest.raises(OSError, match="into itself") as failure:
+            client.cp_recursive([("a", to)])
+        assert failure.value.errno == errno.EINVAL
+
+
+def test_a_copy_over_a_link_to_its_original_replaces_the_link(client):
+    client.vmkdir("ab")
+    client.write_files({"a/x": b"precious"})
+    client.symlink("../a/x", "b/x")
+    client.cp_recursive([("a", "b")])
+    assert client.lstat("b/x").kind == Kind.FILE
+    assert client.read_files(["a/x", "b/x"]) == [b"precious"] * 2
+
+
+def test_a_directory_of_many_pages_is_removed_whole(client):
+    client.mkdir("wide")
+    client.vsymlink((f"wide/a-name-{n}", "x") for n in range(12_000))
+    client.vmkdir(f"wide/directory-{n}" for n in range(3000))
+    assert client.rm_recursive(["wide"]) == 15_001
+    assert not client.exists("wide")
 
 
 def test_links_are_copied_as_links_or_followed(client):

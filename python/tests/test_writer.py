@@ -2,13 +2,13 @@
 
 import asyncio
 import errno
+import functools
 import itertools
-import threading
 
 import pytest
 
 import kurma
-from conftest import World, folder, free_port, gateway
+from conftest import World, at_once, closing, connected
 
 MIB = 1 << 20
 
@@ -129,39 +129,28 @@ def test_a_writer_that_is_dropped_goes_on(world, client):
     assert other.read_files(["a"]) == [b"dropped"]
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_what_a_gateway_loses_when_it_is_killed_is_written_again(face, loop):
+def test_what_a_gateway_loses_when_it_is_killed_is_written_again(face, loop, restarting):
     everything = content(5 * MIB + 5)[: 5 * MIB + 5]
-    nfs, admin = (f"127.0.0.1:{free_port()}" for _ in range(2))
-    with folder() as data:
-        with gateway(data, nfs, admin):
-            world = World("nfs", face, f"nfs://{nfs}/home", loop)
-            other = world.another()
-            writer = world.client.writer(world.client.create("a"))
-            writer.write(everything[: 3 * MIB])
-            while other.stat("a").size != 3 * MIB:
-                pass
-            # As if it had never been written down.
-            other.truncate("a", 7)
+    with closing(World("nfs", face, restarting.place, loop)) as world:
+        other = world.another()
+        writer = world.client.writer(world.client.create("a"))
+        writer.write(everything[: 3 * MIB])
+        while other.stat("a").size != 3 * MIB:
+            pass
+        # As if it had never been written down.
+        other.truncate("a", 7)
+        restarting.stop()
         writer.write(everything[3 * MIB :])
-        with gateway(data, nfs, admin):
-            writer.close()
-            assert other.read_files(["a"]) == [everything]
-            for client in world.clients:
-                client.close()
-
-
-def clients(back_end, place, kind):
-    if back_end == "local":
-        return kind.local(place)
-    return kind.connect(place, uid=0, gid=0, groups=[])
+        restarting.start()
+        writer.close()
+        assert other.read_files(["a"]) == [everything]
 
 
 def test_tasks_write_in_the_order_of_their_calls_and_none_is_undone(back_end, place):
     pieces = [bytes([n]) * (MIB + n) for n in range(60)]
 
     async def main():
-        opened = clients(back_end, place, kurma.aio.Client)
+        opened = connected(back_end, place, kurma.aio.Client)
         async with opened as client:
             async with client.writer(await client.create("a")) as writer:
                 assert await asyncio.gather(*map(writer.write, pieces)) == list(map(len, pieces))
@@ -181,7 +170,7 @@ def test_tasks_write_in_the_order_of_their_calls_and_none_is_undone(back_end, pl
 
 
 def test_threads_share_a_writer(back_end, place):
-    with clients(back_end, place, kurma.Client) as client:
+    with connected(back_end, place) as client:
         writer = client.writer(client.create("log"))
 
         def record(number):
@@ -189,11 +178,7 @@ def test_threads_share_a_writer(back_end, place):
                 writer.write(bytes([number]) * 50_000)
             writer.sync()
 
-        threads = [threading.Thread(target=record, args=[number]) for number in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*(functools.partial(record, number) for number in range(16)))
         writer.close()
         log = client.read_files(["log"])[0]
         records = [log[at : at + 50_000] for at in range(0, len(log), 50_000)]
