@@ -31,15 +31,13 @@ const WANTED: AttributeSet = AttributeSet::KIND
 struct Player {
     world: World,
     opened: Vec<Descriptor>,
-    /// Whether it is compared with a server that takes little at once.
-    little: bool,
     /// Whether a step failed that may have done a part of what it had to.
     half_done: bool,
 }
 
 impl Player {
-    async fn new(world: World, little: bool) -> Player {
-        let mut player = Player { world, opened: Vec::new(), little, half_done: false };
+    async fn new(world: World) -> Player {
+        let mut player = Player { world, opened: Vec::new(), half_done: false };
         for part in start() {
             let told = player.play(&part).await;
             assert!(!told.contains("failed"), "{told}");
@@ -61,7 +59,7 @@ impl Player {
                     Err(Failure { done, error, unknown }) => {
                         let index = done.len();
                         self.half_done |= has_parts(&steps[index]);
-                        let why = reason(&steps[index], error.errno(), self.little);
+                        let why = reason(&steps[index], error.errno());
                         (done, Some(format!("{index} failed: {why}, {unknown} unknown")))
                     }
                 };
@@ -153,25 +151,18 @@ fn kind_of(step: &Step) -> String {
     text.split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
-/// Reasons of which either may be given. A server that takes little at once is asked for both directories of a step before
-/// anything else of it.
-fn reason(step: &Step, errno: i32, little: bool) -> String {
-    const EPERM: i32 = 1;
-    const ENOENT: i32 = 2;
-    const EEXIST: i32 = 17;
-    const ENOTDIR: i32 = 20;
-    const EISDIR: i32 = 21;
-    const EINVAL: i32 = 22;
-    const ENOTEMPTY: i32 = 39;
-    match (step, errno) {
-        (Step::Copy(_) | Step::HardLink { .. } | Step::Rename { .. }, _) if little => "not done".to_owned(),
-        (Step::Rename { .. }, ENOENT | EEXIST | ENOTDIR | EISDIR | EINVAL | ENOTEMPTY) => {
-            "not to be renamed".to_owned()
+/// What two paths may each forbid is forbidden for either reason: by whom the step is done decides which path is looked at first.
+fn reason(step: &Step, errno: i32) -> String {
+    match step {
+        Step::Copy(_) | Step::HardLink { .. } | Step::Rename { .. } if PATHS.contains(&errno) => {
+            format!("{} not done", kind_of(step))
         }
-        (Step::HardLink { .. }, EPERM | EISDIR | EEXIST) => "not to be linked".to_owned(),
         _ => format!("{} {errno}", kind_of(step)),
     }
 }
+
+/// What can be wrong with a path: EPERM, ENOENT, EEXIST, ENOTDIR, EISDIR, EINVAL, ENOTEMPTY, ELOOP.
+const PATHS: [i32; 8] = [1, 2, 17, 20, 21, 22, 39, 40];
 
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -179,14 +170,13 @@ pub fn runtime() -> &'static Runtime {
 }
 
 async fn compare(script: Script) {
-    let little = script.operations < 100;
     let limits = Limits { operations: script.operations, ..Limits::default() };
     let nfs = World::with(limits, |options| {
         (options.transfer, options.extensions) = (script.transfer, script.extensions);
         (options.atomic, options.cache_bytes) = (script.atomic, script.cache_bytes);
     });
     let nfs = nfs.await;
-    let (mut nfs, mut local) = (Player::new(nfs, little).await, Player::new(World::local(), little).await);
+    let (mut nfs, mut local) = (Player::new(nfs).await, Player::new(World::local()).await);
     for (index, part) in script.parts.iter().enumerate() {
         let (over_nfs, here) = (nfs.play(part).await, local.play(part).await);
         assert_eq!(over_nfs, here, "NFS left, this machine right, part {index}: {part:#?}");
