@@ -96,7 +96,7 @@ impl<'a> Remote<'a> {
     pub async fn read(&self, slot: Slot, offset: u64, length: u32) -> FsResult<Option<Vec<u8>>> {
         let read = Read::new(self.file(slot), offset, u64::from(length));
         match self.client().await?.vread(vec![read]).await {
-            Ok(read) => Ok(Some(read.into_iter().flat_map(|data| data.into_bytes()).collect())),
+            Ok(mut read) => Ok(read.pop().map(|data| data.into_bytes().into())),
             Err(failure) if failure.error.is_not_found() => Ok(None),
             Err(failure) => Err(self.failed(failure.error)),
         }
