@@ -1,14 +1,26 @@
 //! The gateway ends and starts again; programs do not notice.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::world::World;
+
+/// Writes every third file, until there is one that says otherwise: `0 directory, 1 number, 2 stop`. A program of its own, as one that
+/// starts another closes in that what it has open, which waits for the gateway: here, for the one that is about to be started.
+const LANE: &str = r#"
+number=$1
+while [ ! -e "$2" ]; do
+    yes "$(printf %08d $number)" | tr -d '\n' | head -c $((8 * (1 + number * 97 % 40000))) >"$0/file$number" || exit 1
+    echo $number
+    number=$((number + 3))
+done
+"#;
 
 #[test]
 fn a_gateway_killed_under_load_is_waited_for_and_nothing_is_lost() {
@@ -28,18 +40,21 @@ fn a_gateway_killed_under_load_is_waited_for_and_nothing_is_lost() {
     nameless.write_all(b"still here").unwrap();
     nameless.sync_all().unwrap();
     fs::remove_file(&without_name).unwrap();
-    let (stop, written) = (AtomicBool::new(false), AtomicU32::new(0));
+    let (stop, written) = (world.folder.path().join("stop"), AtomicU32::new(0));
     let content = |number: u32| format!("{number:08}").repeat(1 + number as usize * 97 % 40_000);
+    let lanes = ["0", "1", "2"].map(|number| {
+        let mut lane = Command::new("sh");
+        lane.args(["-c", LANE]).arg(&mount.directory).arg(number).arg(&stop);
+        lane.stdout(Stdio::piped()).spawn().unwrap()
+    });
     thread::scope(|scope| {
-        for lane in 0..3 {
-            let (mount, stop, written) = (&mount, &stop, &written);
+        for mut lane in lanes {
+            let written = &written;
             scope.spawn(move || {
-                let mut number = lane;
-                while !stop.load(Ordering::SeqCst) {
-                    fs::write(mount.path(&format!("file{number}")), content(number)).unwrap();
-                    written.fetch_max(number, Ordering::SeqCst);
-                    number += 3;
+                for number in BufReader::new(lane.stdout.take().unwrap()).lines() {
+                    written.fetch_max(number.unwrap().parse().unwrap(), Ordering::SeqCst);
                 }
+                assert!(lane.wait().unwrap().success(), "a file could not be written");
             });
         }
         for _ in 0..3 {
@@ -54,7 +69,7 @@ fn a_gateway_killed_under_load_is_waited_for_and_nothing_is_lost() {
         while written.load(Ordering::SeqCst) < before + 12 {
             thread::yield_now();
         }
-        stop.store(true, Ordering::SeqCst);
+        fs::write(&stop, "").unwrap();
     });
     let mut files = 0;
     for entry in fs::read_dir(&other.directory).unwrap() {
