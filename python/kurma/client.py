@@ -64,8 +64,8 @@ class Client:
 
         Options: `uid`, `gid`, `groups` (those of the process), `tls` (certificates of authorities as PEM),
         `certificate` and `key` (of the client, PEM), `connections`, `slots`, `message_bytes`, `transfer`,
-        `cache_bytes` (memory for what was read, 64 MiB; 0 for none), `minor_versions`, `timeout`, `connect_timeout`,
-        `patience` (seconds), `extensions` (whether to use what only Kurma has).
+        `cache_bytes` (memory for what was read, 64 MiB; 0 for none), `minor_versions`, `entry_timeout` (how long
+        paths are believed, 0), `timeout`, `connect_timeout`, `patience` (seconds), `extensions` (whether to use what only Kurma has).
         """
         return cls(_core.Core._connecting(url, options).wait())
 

@@ -45,7 +45,7 @@ FILES = 1024
 _WANTED = AttributeSet.STAT & ~(AttributeSet.ACCESSED | AttributeSet.DEVICE | AttributeSet.SPACE_USED)
 _OPTIONS = (
     "uid", "gid", "groups", "tls", "certificate", "key", "minor_versions", "connections", "slots", "message_bytes",
-    "transfer", "cache_bytes", "timeout", "connect_timeout", "patience", "extensions",
+    "transfer", "cache_bytes", "entry_timeout", "timeout", "connect_timeout", "patience", "extensions",
 )  # fmt: skip
 _TYPES: dict[Kind | None, str] = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.SYMBOLIC_LINK: "link"}
 

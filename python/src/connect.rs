@@ -36,6 +36,7 @@ pub fn options(host: &str, changes: &Bound<'_, PyDict>) -> PyResult<Options> {
             "message_bytes" => options.nfs.message_bytes = value.extract()?,
             "transfer" => options.transfer = value.extract()?,
             "cache_bytes" => options.cache_bytes = value.extract()?,
+            "entry_timeout" => options.entry_timeout = seconds(&value)?,
             "timeout" => options.nfs.timeout = seconds(&value)?,
             "connect_timeout" => options.nfs.connect_timeout = seconds(&value)?,
             "patience" => options.nfs.patience = seconds(&value)?,

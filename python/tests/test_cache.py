@@ -27,6 +27,22 @@ def test_an_unchanged_file_is_read_again_in_one_round_trip_without_its_content(n
         assert spent.round_trips == 1 and spent.bytes_in < NO_PAYLOAD
 
 
+def test_a_path_that_is_believed_costs_nothing_until_the_file_changes(nfs_world):
+    client, other = nfs_world.another(entry_timeout=30), nfs_world.another()
+    for change in range(1, 4):
+        other.write_files({f"{change}": b"one"})
+        assert client.vread([(f"{change}", 0, 10)]) == [b"one"]
+        before = client.statistics()
+        for _ in range(3):
+            assert client.vread([(f"{change}", 0, 10)]) == [b"one"]
+        assert client.statistics().round_trips == before.round_trips
+        other.vwrite([Write(f"{change}", b"two")])
+        assert client.vread([(f"{change}", 0, 10)]) == [b"two"]
+        other.unlink(f"{change}")
+        with pytest.raises(FileNotFoundError):
+            client.vread([(f"{change}", 0, 10)])
+
+
 def test_what_another_client_has_changed_comes_in_the_same_round_trip(nfs_world):
     client, other = nfs_world.client, nfs_world.another()
     other.write_files({"a": content(5000, 1)})
@@ -181,7 +197,8 @@ def test_own_changes_are_seen_however_the_file_is_named(world, client):
 def test_clients_that_keep_what_they_read_read_what_is_there(nfs_world, seed):
     numbers = random.Random(seed)
     # The last one keeps nothing.
-    clients = [nfs_world.another(cache_bytes=memory) for memory in (64 << 20, 4 << 10, 0)]
+    timeout = 600 * (seed % 2)
+    clients = [nfs_world.another(cache_bytes=memory, entry_timeout=timeout) for memory in (64 << 20, 4 << 10, 0)]
     last, opened = clients[-1], []
     by_path = by_descriptor = 0
     for _ in range(1000):

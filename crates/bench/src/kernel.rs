@@ -1,13 +1,15 @@
 //! The requests that the Linux client sends for programs that use one file after the other.
 //!
-//! Counted in the guest (`tests/guest/tests/metadata`, Linux 6.12, NFSv4.2): `open` of a file is OPEN with ACCESS and
-//! GETATTR; then READ, or WRITE; then CLOSE, which `close` waits for, but not under a delegation: no CLOSE is sent then. What was read or written stays in the page cache, and is not read again as long as OPEN says that the
-//! file has not changed. Names are looked up once and cached. Large files are read and written with several requests
+//! Counted in the guest (`tests/guest/tests/metadata` and `reopening`, Linux 6.12, NFSv4.2): `open` of a file is OPEN with ACCESS and
+//! GETATTR; then READ, or WRITE; then CLOSE, which `close` waits for. What was read or written stays in the page cache, and is not read
+//! again as long as OPEN says that the file has not changed. Where the server delegates files ([`Habits::delegated`]) there is no CLOSE, and
+//! what was opened once is not opened again ([`delegated`]). Names are looked up once and cached. Large files are read and written with several requests
 //! on the way. `readdir` is GETATTR and READDIR with attributes; everything else that changes names is one request. Programs over
 //! whole trees are in [`tree`], servers that speak NFSv3 in [`version3`].
 
 mod act;
 mod content;
+mod delegated;
 mod names;
 mod traffic;
 mod tree;
@@ -24,6 +26,7 @@ use nfs4::{Attribute, ClientId, FileHandle, NfsArgOp, NfsResOp, NfsStatus, Outco
 use nfs4_client::operations::{get_attributes, lookup, owner, put_handle};
 use nfs4_client::{Callback, Config, Reply, Session};
 
+use delegated::Delegated;
 pub use traffic::{Totals, Traffic};
 use version3::{Failure, Version3};
 
@@ -68,8 +71,8 @@ pub enum Version {
 /// How much of that client this one is.
 #[derive(Clone, Copy)]
 pub struct Habits {
-    /// CLOSE is sent for a file that is closed, as it is without a delegation.
-    pub closes: bool,
+    /// The server delegates files, for reading and for writing, to whoever opens them.
+    pub delegated: bool,
     /// What was read or written stays in memory.
     pub page_cache: bool,
 }
@@ -84,6 +87,7 @@ pub struct Kernel {
     names: Mutex<HashMap<String, FileHandle>>,
     /// Files in the page cache, and the `change` that they had; none if this client itself has changed them since.
     pages: Mutex<HashMap<String, Option<u64>>>,
+    delegations: Mutex<HashMap<String, Delegated>>,
     pub traffic: Traffic,
 }
 
@@ -127,6 +131,7 @@ impl Kernel {
             commits: false,
             names: Mutex::default(),
             pages: Mutex::default(),
+            delegations: Mutex::default(),
             traffic,
         }
     }

@@ -236,8 +236,9 @@ typedef struct kurma_options {
   // 1: each request that changes something is done whole or not at all, and seen whole or not at all by others. What does not fit
   // into one request is several. Only Kurma has this; other servers are refused with EOPNOTSUPP.
   uint32_t atomic;
-  // 0.
-  uint32_t reserved;
+  // Milliseconds for which a path is believed to lead where it led, if the file there is delegated to the client, so that reading again what is kept
+  // costs no round trip; what others do to the directories above it may be seen that much later. 0: each path is walked anew.
+  uint32_t entry_timeout;
 } kurma_options;
 
 // What a client has sent and received so far; zeros for a local directory.

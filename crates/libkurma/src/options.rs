@@ -56,8 +56,9 @@ pub struct Options {
     /// 1: each request that changes something is done whole or not at all, and seen whole or not at all by others. What does not fit
     /// into one request is several. Only Kurma has this; other servers are refused with EOPNOTSUPP.
     pub atomic: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Milliseconds for which a path is believed to lead where it led, if the file there is delegated to the client, so that reading again what is kept
+    /// costs no round trip; what others do to the directories above it may be seen that much later. 0: each path is walked anew.
+    pub entry_timeout: u32,
 }
 
 /// `cache_bytes` that stand for none (KURMA_NO_CACHE).
@@ -84,7 +85,7 @@ impl Options {
             tls_key: std::ptr::null(),
             cache_bytes: 0,
             atomic: 0,
-            reserved: 0,
+            entry_timeout: 0,
         }
     }
 
@@ -153,11 +154,12 @@ impl Options {
             1 => options.extensions = false,
             _ => return Err(Refusal::invalid("no_extensions is neither 0 nor 1")),
         }
-        match (self.atomic, self.reserved) {
-            (0, 0) => {}
-            (1, 0) => options.atomic = true,
-            _ => return Err(Refusal::invalid("atomic is neither 0 nor 1, or reserved is not 0")),
+        match self.atomic {
+            0 => {}
+            1 => options.atomic = true,
+            _ => return Err(Refusal::invalid("atomic is neither 0 nor 1")),
         }
+        options.entry_timeout = Duration::from_millis(self.entry_timeout.into());
         let milliseconds = |given: u32, usual| match given {
             0 => usual,
             given => Duration::from_millis(given.into()),
@@ -271,7 +273,6 @@ mod tests {
         assert!(refused(Options { connections: 1000, ..usual }));
         assert!(refused(Options { group_count: 3, ..usual }));
         assert!(refused(Options { atomic: 2, ..usual }));
-        assert!(refused(Options { reserved: 1, ..usual }));
         assert!(refused(Options { tls_authorities: c"/etc/hosts".as_ptr(), ..usual }));
         assert!(refused(Options { tls_server: c"host".as_ptr(), ..usual }));
         let no_pem =

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use environment::Environment;
 
 use crate::nfs::Nfs;
@@ -24,6 +26,11 @@ pub struct Options {
     pub atomic: bool,
     /// Bytes of memory for what was read, names included (V35); 0 for none.
     pub cache_bytes: u64,
+    /// How long a path is believed to lead to the file that it led to when the server was asked last, if the file is delegated to this client; then reading again
+    /// what is kept costs no round trip. Changes of the file, its name included, are seen at once as ever; what others do to the directories
+    /// above it may be seen that much later, as with the kernel's client, for which it is 30 s and more (`acdirmin`). Zero, the
+    /// usual: each path is walked anew.
+    pub entry_timeout: Duration,
 }
 
 impl Options {
@@ -32,7 +39,14 @@ impl Options {
         let mut nfs = nfs4_client::Options::new(environment);
         nfs.operations = 1537;
         nfs.cached_response_bytes = 256 << 10;
-        Options { nfs, transfer: TRANSFER, extensions: true, atomic: false, cache_bytes: CACHE }
+        Options {
+            nfs,
+            transfer: TRANSFER,
+            extensions: true,
+            atomic: false,
+            cache_bytes: CACHE,
+            entry_timeout: Duration::ZERO,
+        }
     }
 }
 

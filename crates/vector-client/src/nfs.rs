@@ -3,6 +3,7 @@
 mod attributes;
 mod cache;
 mod execute;
+mod held;
 mod large;
 mod links;
 mod list;
@@ -16,6 +17,7 @@ mod transact;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use environment::Clock;
@@ -34,6 +36,7 @@ use crate::{Error, Options, Statistics, VectorResult};
 
 use cache::Cache;
 use execute::is_doubtful;
+use held::Held;
 use open_files::OpenFiles;
 use plan::{Bounds, Plan};
 use position::Start;
@@ -63,6 +66,7 @@ pub(crate) struct Nfs {
     atomic: bool,
     cache: Option<Cache>,
     promises: Arc<Promises>,
+    held: Held,
     /// Room for what is read ahead.
     fetches: Arc<Semaphore>,
     /// Where the client's tasks run.
@@ -85,14 +89,15 @@ impl Nfs {
         let recalls = Recalls(Arc::downgrade(&promises));
         let callback = cache.is_some().then(|| Arc::new(recalls) as Arc<dyn Callback>);
         let client = nfs4_client::Client::connect(&[server], options.nfs, callback).await?;
-        let returning = Returning::begin(client.clone(), wanted_back);
         let extension = if options.extensions { extension(&client).await? } else { Extension::default() };
         if options.atomic && extension.transactions.is_none() {
             return Err(Error::Unsupported("a transaction"));
         }
         let (root, files, lanes) = (Start::Root, OpenFiles::default(), Lanes::default());
+        let held = Held::new(if cache.is_some() { options.entry_timeout } else { Duration::ZERO });
         let transfer = options.transfer;
         Ok(Arc::new_cyclic(|me| Nfs {
+            _returning: Returning::begin(client.clone(), me.clone(), wanted_back, &clock, held.is_on()),
             client,
             root,
             files,
@@ -103,10 +108,10 @@ impl Nfs {
             atomic: options.atomic,
             cache,
             promises,
+            held,
             fetches: Arc::new(Semaphore::new(readahead::AT_ONCE)),
             runtime: Handle::current(),
             me: me.clone(),
-            _returning: returning,
         }))
     }
 
@@ -208,11 +213,13 @@ async fn extension(client: &nfs4_client::Client) -> Result<Extension, Error> {
 #[async_trait]
 impl Backend for Nfs {
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
+        self.let_go_of(&steps);
         self.read_ahead(&steps).await;
         self.do_all(steps).await
     }
 
     async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {
+        self.let_go_of(&steps);
         Nfs::transact(self, steps).await
     }
 
@@ -235,6 +242,7 @@ impl Backend for Nfs {
     }
 
     async fn close(&self) -> Result<(), Error> {
+        self.hold_no_more().await;
         Ok(self.client.close().await?)
     }
 }

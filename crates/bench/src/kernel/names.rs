@@ -11,6 +11,12 @@ use super::{ATTRIBUTES, Kernel, TRANSFER, attributes};
 
 impl Kernel {
     pub async fn stat(&self, path: &str) -> Result<()> {
+        if let Some((is_known, handle)) = self.known(path) {
+            return match is_known {
+                true => Ok(()),
+                false => self.send(&[put_handle(&handle), attributes()]).await.map(drop),
+            };
+        }
         let (parent, name) = path.rsplit_once('/').context("a path from the root")?;
         let parent = self.handle(parent).await?;
         let request = [put_handle(&parent), lookup(name), NfsArgOp::GetFh, attributes()];
@@ -61,6 +67,7 @@ impl Kernel {
         let parent = self.handle(parent).await?;
         self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
         self.pages().remove(path);
+        self.give_back(path).await?;
         self.send(&[put_handle(&parent), remove(name)]).await.map(drop)
     }
 
@@ -73,6 +80,12 @@ impl Kernel {
     }
 
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        // Neither leads to what it led to. The file stays delegated, which nobody makes use of here.
+        for path in [from, to] {
+            self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+            self.pages().remove(path);
+            self.delegations().remove(path);
+        }
         let (from, old) = from.rsplit_once('/').context("a path from the root")?;
         let (to, new) = to.rsplit_once('/').context("a path from the root")?;
         let (from, to) = (self.handle(from).await?, self.handle(to).await?);

@@ -50,7 +50,7 @@ impl Line {
 
     /// The client of the kernel at its end.
     pub async fn kernel(&self) -> Result<Kernel> {
-        let habits = Habits { closes: !self.delegates, page_cache: true };
+        let habits = Habits { delegated: self.delegates, page_cache: true };
         let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
         Kernel::connect(self.address, &format!("kernel-{stamp}"), 2, habits, None).await
     }

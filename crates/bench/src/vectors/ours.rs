@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -25,7 +26,8 @@ pub struct Ours {
 
 impl Ours {
     pub async fn connect(line: &Line, kurma: PathBuf, workload: Workload) -> Result<Ours> {
-        let mut options = Options::default();
+        // As long as the kernel believes what it knows of directories (`acdirmin`).
+        let mut options = Options { entry_timeout: Duration::from_secs(30), ..Options::default() };
         if workload == Workload::Page {
             // As kurma-web: all in one message, if the server grants it.
             options.transfer = 4 << 20;

@@ -50,7 +50,7 @@ pub async fn connect(
     let mut clients = Vec::new();
     for number in 0..count {
         let (returns, callback) = Returns::new();
-        let habits = Habits { closes: true, page_cache: false };
+        let habits = Habits { delegated: false, page_cache: false };
         let kernel = match version {
             Version::V3 { commits } => Kernel::connect_version3(address, commits, habits).await?,
             Version::V41 => {

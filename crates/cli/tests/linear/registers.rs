@@ -92,7 +92,7 @@ pub async fn clients(world: &Arc<World>, maker: &support::Client, name: &str) ->
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let believes = number + 1 == CLIENTS;
-        let cache_bytes = if believes { 1 << 20 } else { 0 };
+        let cache_bytes = if believes || number % 2 == 1 { 1 << 20 } else { 0 };
         let client = world.connect_vectors(&format!("{name}, client {number}"), cache_bytes).await;
         let paths = ["a", "b"].map(|which| format!("/home/{name}{which}"));
         clients.push(PairClient { client, paths, number, written: 0, open: believes.then_some([None; 2]) });

@@ -66,9 +66,11 @@ impl World {
         nfs4_client::Client::connect(&[self.server], options, None).await.unwrap()
     }
 
-    /// The same for vectors.
+    /// The same for vectors, with something in memory or not; what is, is found by paths that are believed. Nobody changes directories.
     pub async fn connect_vectors(&self, name: &str, cache_bytes: u64) -> vector_client::Client {
-        let mut options = vector_client::Options { cache_bytes, ..vector_client::Options::default() };
+        let entry_timeout = Duration::from_secs(600);
+        let mut options =
+            vector_client::Options { cache_bytes, entry_timeout, ..vector_client::Options::default() };
         options.nfs.owner = name.to_owned().into();
         vector_client::Client::connect(self.server, options).await.unwrap()
     }

@@ -156,6 +156,7 @@ cases! {
         what_is_too_much_is_refused_before_anything_is_sent
         large_writes_and_links_on_the_way_are_part_of_a_transaction
         an_unchanged_file_is_read_again_in_one_round_trip_without_its_content
+        a_path_that_is_believed_costs_nothing_until_the_file_changes
         what_another_client_has_changed_comes_in_the_same_round_trip
         a_long_file_that_was_changed_is_read_anew_whole
         of_many_files_those_that_were_changed_cost_one_round_trip_more

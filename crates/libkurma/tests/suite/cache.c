@@ -18,6 +18,35 @@ static void an_unchanged_file_is_read_again_in_one_round_trip_without_its_conten
 	}
 }
 
+static void a_path_that_is_believed_costs_nothing_until_the_file_changes(world *w)
+{
+	kurma_options options = superuser();
+	CHECK(options.entry_timeout == 0);
+	options.entry_timeout = 30000;
+	kurma_client *client = another_with(w, options);
+	for (int file = 1; file < 4; file++) {
+		const char *path = text("/home/%d", file);
+		make(w, path, "one");
+		uint64_t before = 0;
+		for (int n = 0; n < 4; n++) {
+			kurma_read_arg read = reading(path, 0, 10);
+			OK(kurma_vread(client, &read, 1));
+			CHECK(is(&read, "one"));
+			if (n == 0)
+				before = so_far(client).round_trips;
+		}
+		CHECK(so_far(client).round_trips == before);
+		overwrite(w->client, path, 0, "two");
+		kurma_read_arg read = reading(path, 0, 10);
+		OK(kurma_vread(client, &read, 1));
+		CHECK(is(&read, "two"));
+		OK(kurma_unlink(w->client, path));
+		kurma_read_arg gone = reading(path, 0, 10);
+		FAILS(ENOENT, 0, kurma_vread(client, &gone, 1));
+	}
+	OK(kurma_close(client));
+}
+
 static void what_another_client_has_changed_comes_in_the_same_round_trip(world *w)
 {
 	kurma_client *other = another(w);
@@ -289,6 +318,7 @@ static void clients_that_keep_what_they_read_read_what_is_there(world *w)
 	for (int n = 0; n < CLIENTS; n++) {
 		const uint64_t memory[] = { 0, 4 << 10, KURMA_NO_CACHE };
 		options.cache_bytes = memory[n];
+		options.entry_timeout = n == 0 ? 600000 : 0;
 		clients[n] = another_with(w, options);
 	}
 	kurma_client *last = clients[CLIENTS - 1];
@@ -363,6 +393,7 @@ static void clients_that_keep_what_they_read_read_what_is_there(world *w)
 
 const test_case cache_cases[] = {
 	CASE(an_unchanged_file_is_read_again_in_one_round_trip_without_its_content),
+	CASE(a_path_that_is_believed_costs_nothing_until_the_file_changes),
 	CASE(what_another_client_has_changed_comes_in_the_same_round_trip),
 	CASE(a_long_file_that_was_changed_is_read_anew_whole),
 	CASE(of_many_files_those_that_were_changed_cost_one_round_trip_more),

@@ -86,6 +86,9 @@ impl Nfs {
                 _ => self.round(&mut run).await,
             };
             if let Err((error, unknown)) = round {
+                if let Some((_, Work { step: Step::Read(read), .. })) = run.queue.front() {
+                    self.leads_nowhere(&read.target);
+                }
                 return Err(Failure { done: run.complete(), error, unknown });
             }
         }
@@ -159,6 +162,7 @@ impl Nfs {
     async fn round(&self, run: &mut Run) -> Result<(), (Error, usize)> {
         let bounds = self.bounds();
         run.doubts = self.client.doubts();
+        run.walk = self.walk();
         let mut plans: Vec<(Plan, Lane)> = Vec::new();
         let ready = self.ready(run);
         let mut planned = 0;
@@ -282,12 +286,23 @@ impl Nfs {
                 left.push((index, work));
                 continue;
             }
-            if let (true, Step::Read(_), Some(kept)) = (ended, &work.step, &work.kept) {
-                self.believe(piece, kept.change);
+            if let (true, Step::Read(read), Some(kept)) = (ended, &work.step, &work.kept) {
+                self.believe(piece, &kept.handle, kept.change);
+                self.seen_again(&read.target, &kept.handle, run.walk);
                 run.finish(index, Done::Read(kept.data.clone()));
                 continue;
             }
             let results = &reply.results[piece.operations.start..piece.operations.end.min(executed)];
+            if let Step::Read(read) = &work.step
+                && read.target.descriptor().is_none()
+            {
+                self.delegated_with_read(
+                    run,
+                    &read.target,
+                    &plan.operations[piece.operations.clone()],
+                    results,
+                );
+            }
             self.learn(&work, piece, results, message);
             let more = self.take(run, index, work, plan, piece, &reply.results);
             match more.await {
@@ -337,6 +352,7 @@ impl Nfs {
             transfer: self.transfer(),
             promise,
             keeps: self.cache.is_some() && promise == Promise::Plain,
+            holds: self.held.has_room() && promise == Promise::Plain,
             promises: &self.promises,
         }
     }

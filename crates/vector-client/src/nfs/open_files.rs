@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nfs4::Verifier;
+use nfs4::{FileHandle, Verifier};
 use nfs4_client::OpenState;
 use parking_lot::{Mutex, RwLock};
 
@@ -84,6 +84,11 @@ impl OpenFiles {
 
     pub fn get(&self, descriptor: Descriptor) -> Result<Arc<OpenFile>, Error> {
         self.files.read().get(&descriptor).cloned().ok_or(Error::NotOpen(descriptor))
+    }
+
+    /// Whether this file is open.
+    pub fn has(&self, handle: &FileHandle) -> bool {
+        self.files.read().values().any(|file| file.open.handle() == handle)
     }
 
     pub fn remove(&self, descriptor: Descriptor) -> Option<Arc<OpenFile>> {

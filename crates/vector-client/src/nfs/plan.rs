@@ -134,6 +134,8 @@ pub(super) struct Context<'a> {
     pub promise: Promise,
     /// Whether what is read is to be kept.
     pub keeps: bool,
+    /// Whether a file that is read by its path is to be delegated.
+    pub holds: bool,
     pub promises: &'a Promises,
 }
 

@@ -89,6 +89,25 @@ impl Promises {
         }
     }
 
+    /// Whether what is promised of a file rests on this delegation.
+    pub fn rest_on(&self, handle: &FileHandle, delegation: &StateId) -> bool {
+        self.made.read().get(handle).is_some_and(|promise| promise.has(delegation))
+    }
+
+    /// How often this client has changed files of which it knew the name only.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(SeqCst)
+    }
+
+    /// The server has said the `change` of a file in the compound that opened it, which was sent after so many changes.
+    pub fn know(&self, open: &OpenState, change: u64, changes: u64) {
+        if let Some(promise) = self.made.read().get(open.handle())
+            && std::ptr::eq(&*promise.open, open)
+        {
+            promise.state.lock().change = Some((change, (changes, 0)));
+        }
+    }
+
     /// The file is closed, and its delegation goes back later.
     pub async fn give_back(&self, open: &Arc<OpenState>) {
         // If nobody is there to do it, the client is closed, and nothing is held any more.
@@ -115,6 +134,21 @@ impl Promises {
         let promise = self.made.read().get(handle)?.clone();
         let since = (self.changes.load(SeqCst), promise.state.lock().changes);
         Some(Stamp { promise, since })
+    }
+
+    /// Whether the delegation of this open counts, and is the one that counts.
+    pub fn count_under(&self, open: &Arc<OpenState>, doubts: u64) -> bool {
+        let Some(promise) = self.made.read().get(open.handle()).cloned() else { return false };
+        let is_over = promise.state.lock().is_over;
+        Arc::ptr_eq(&promise.open, open)
+            && promise.doubts == doubts
+            && !is_over
+            && open.read_delegation().is_some()
+    }
+
+    /// The `change` that the file certainly has by the delegation of this open.
+    pub fn change_under(&self, open: &Arc<OpenState>, doubts: u64) -> Option<u64> {
+        self.count_under(open, doubts).then(|| self.change_of(open.handle(), doubts)).flatten()
     }
 
     /// The `change` that the file certainly has, if the client is in good standing, after so many doubts.
@@ -186,9 +220,12 @@ impl Promise {
 }
 
 impl Stamp {
-    /// The server has said that this is the file's `change`.
-    pub fn know_change(&self, change: u64) {
-        self.promise.state.lock().change = Some((change, self.since));
+    /// The server has said that this file has this `change`.
+    pub fn know_change(&self, handle: &FileHandle, change: u64) {
+        // A path may lead to another one now.
+        if handle == self.promise.open.handle() {
+            self.promise.state.lock().change = Some((change, self.since));
+        }
     }
 
     /// The server has said that these are the file's attributes.
@@ -235,6 +272,12 @@ pub(super) fn touched(step: &Step, files: &OpenFiles) -> Option<Touched> {
         Step::Open(_) | Step::HardLink { .. } | Step::Remove(_) | Step::Rename { .. } => {
             return Some(Touched::Any);
         }
+        // Who may walk a directory, if it is one.
+        Step::SetAttributes { attributes: new, .. }
+            if new.mode.is_some() || new.owner.is_some() || new.group.is_some() =>
+        {
+            return Some(Touched::Any);
+        }
         Step::Write(_) | Step::SetAttributes { .. } | Step::Copy(_) => step.target(),
     };
     let file = target.descriptor().and_then(|descriptor| files.get(descriptor).ok());
@@ -255,7 +298,7 @@ mod tests {
             let opens = [1, 2].map(|open| delegated(&client, FileHandle::new("f").unwrap(), open, 7));
             opens.iter().for_each(|open| promises.opened(open, 0));
             let handle = opens[0].handle();
-            promises.stamp(handle).unwrap().know_change(5);
+            promises.stamp(handle).unwrap().know_change(handle, 5);
             assert_eq!(promises.change_of(handle, 0), Some(5));
             promises.closing(&opens[first]);
             assert_eq!(promises.change_of(handle, 0), None, "the delegation goes back with it");

@@ -2,6 +2,7 @@
 
 mod coherence;
 mod delegations;
+mod paths;
 mod readahead;
 
 use std::future::Future;

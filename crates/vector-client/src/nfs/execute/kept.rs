@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nfs4::{NfsArgOp, NfsResOp, NfsStatus, Outcome};
+use nfs4::{FileHandle, NfsArgOp, NfsResOp, NfsStatus, Outcome};
 use nfs4_client::Reply;
 
 use super::Run;
@@ -10,6 +10,7 @@ use crate::AttributeSet;
 use crate::nfs::Nfs;
 use crate::nfs::attributes;
 use crate::nfs::cache::Kept;
+use crate::nfs::held::Walk;
 use crate::nfs::plan::{Piece, Plan, Work};
 use crate::step::{Done, Step};
 
@@ -71,16 +72,28 @@ impl Nfs {
         }
     }
 
-    /// What came of the step, if that is certain without asking: the file is delegated, and what is wanted is known.
+    /// What came of the step, if that is certain without asking: the file is delegated, and what is wanted is known. Of a path, if it
+    /// is believed that it leads there.
     pub(super) fn promised(&self, step: &Step) -> Option<Done> {
         let cache = self.cache.as_ref()?;
         match step {
             Step::Read(read) => {
-                let file = self.files.get(read.target.descriptor()?).ok()?;
-                let change = self.promises.change_of(file.open.handle(), self.standing()?)?;
-                let may_read = file.open.access() & nfs4::bits::share_access::READ != 0;
-                let is_good = may_read && file.open.state_id().is_ok();
-                let kept = cache.find(file.open.handle(), read).filter(|_| is_good)?;
+                let (kept, change) = match read.target.descriptor() {
+                    Some(descriptor) => {
+                        let file = self.files.get(descriptor).ok()?;
+                        let change = self.promises.change_of(file.open.handle(), self.standing()?)?;
+                        let may_read = file.open.access() & nfs4::bits::share_access::READ != 0;
+                        let is_good = may_read && file.open.state_id().is_ok();
+                        (cache.find(file.open.handle(), read).filter(|_| is_good)?, change)
+                    }
+                    None if self.held.is_on() => {
+                        let Walk { at, changes } = self.walk();
+                        let open = self.held.find(&read.target, at, changes)?;
+                        let change = self.promises.change_under(&open, self.standing()?)?;
+                        (cache.find(open.handle(), read)?, change)
+                    }
+                    None => return None,
+                };
                 (kept.change == change).then_some(Done::Read(kept.data))
             }
             Step::GetAttributes { target, wanted, .. } => {
@@ -99,9 +112,9 @@ impl Nfs {
     }
 
     /// The server has said that the file has this `change`.
-    pub(super) fn believe(&self, piece: &Piece, change: u64) {
+    pub(super) fn believe(&self, piece: &Piece, handle: &FileHandle, change: u64) {
         if let Some(stamp) = &piece.stamp {
-            stamp.know_change(change);
+            stamp.know_change(handle, change);
         }
     }
 
@@ -126,8 +139,9 @@ impl Nfs {
             NfsResOp::GetAttr(Outcome::Ok(label)) => label.values().ok(),
             _ => None,
         });
-        if let Some(change) = label.as_ref().and_then(|label| label.change) {
-            self.believe(piece, change);
+        let said = label.as_ref().and_then(|label| label.filehandle.as_ref().zip(label.change));
+        if let Some((handle, change)) = said {
+            self.believe(piece, handle, change);
         }
         let got = results.iter().find_map(|result| match result {
             NfsResOp::Read(Outcome::Ok(got)) => Some(got),

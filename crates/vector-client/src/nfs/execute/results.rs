@@ -61,8 +61,9 @@ impl Nfs {
                 self.files.get(*descriptor)?.committed(*verifier)?;
                 Done::Nothing
             }
-            (Step::Read(_), NfsResOp::GetAttr(_)) => {
+            (Step::Read(read), NfsResOp::GetAttr(_)) => {
                 let Some(kept) = work.kept.take() else { return Ok(Some(work)) };
+                self.seen_again(&read.target, &kept.handle, run.walk);
                 Done::Read(kept.data.clone())
             }
             (Step::Read(read), NfsResOp::Read(Outcome::Ok(got))) => {

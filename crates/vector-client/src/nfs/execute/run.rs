@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::nfs::held::Walk;
 use crate::nfs::plan::Work;
 use crate::step::{Done, Step};
 
@@ -19,11 +20,22 @@ pub(in crate::nfs) struct Run {
     pub keeps: bool,
     /// What was [in doubt](nfs4_client::Client::doubts) before the last compound was sent.
     pub doubts: u64,
+    /// When that was.
+    pub walk: Walk,
 }
 
 impl Run {
     pub fn new(queue: VecDeque<(usize, Work)>) -> Run {
-        Run { queue, done: Vec::new(), delayed: None, refused: 0, most: usize::MAX, keeps: false, doubts: 0 }
+        Run {
+            queue,
+            done: Vec::new(),
+            delayed: None,
+            refused: 0,
+            most: usize::MAX,
+            keeps: false,
+            doubts: 0,
+            walk: Walk::default(),
+        }
     }
 
     /// The result of a step, or of a part of it.

@@ -78,7 +78,7 @@ impl Emit<'_> {
                 self.plan.push(commit(0, 0))
             }
             Step::Read(_) if let Some(kept) = &work.kept => {
-                stamp = self.stamp(&work.step);
+                stamp = self.context.promises.stamp(&kept.handle);
                 let key = self.prove(work, kept, next)?;
                 unless = next.is_empty().then(|| self.plan.operations.iter().rposition(is_nverify)).flatten();
                 key
@@ -260,15 +260,21 @@ impl Emit<'_> {
             return Ok(self.plan.operations.len() - 1);
         }
         let continued = self.plan.open.as_ref() == Some(&target);
+        let is_held = !continued && self.is_to_be_held(work, next);
         if !continued {
-            let access = access_of_run(&work.step, next);
+            let want = if is_held { share_access::WANT_READ_DELEG } else { 0 };
+            let access = access_of_run(&work.step, next) | want;
             let followers: Vec<Work> =
                 next.iter().skip_while(|work| continues(&target, work)).take(2).cloned().collect();
             let owner = self.context.owner.clone();
             self.open(&target, access, create, truncate, owner, &followers)?;
         }
         self.verify_size(work);
-        self.ask_for_label(work, next);
+        if is_held {
+            self.plan.push(get_attributes(label()));
+        } else {
+            self.ask_for_label(work, next);
+        }
         for operation in operations(StateId::CURRENT) {
             self.plan.push(operation);
         }
@@ -299,9 +305,13 @@ impl Emit<'_> {
             return self.with_state(&file, |state_id| read(state_id, it.offset, count));
         }
         let file = self.place(&target)?;
+        let want = match self.is_to_be_held(work, next) {
+            true => share_access::WANT_READ_DELEG,
+            false => share_access::WANT_NO_DELEG,
+        };
         let open = self.plan.push(NfsArgOp::Open(OpenArgs {
             seqid: 0,
-            share_access: share_access::READ | share_access::WANT_NO_DELEG,
+            share_access: share_access::READ | want,
             share_deny: nfs4::bits::share_deny::NONE,
             owner: self.context.owner.clone(),
             how: OpenHow::NoCreate,
@@ -312,6 +322,18 @@ impl Emit<'_> {
         let key = self.plan.push(read(StateId::CURRENT, it.offset, count));
         self.plan.close_current();
         Ok(key)
+    }
+
+    /// Whether the delegation is wanted of a file that is read by its path: of one alone, as of many each would have to be given back. What is read of
+    /// many is held when it is read [again](crate::nfs::held).
+    fn is_to_be_held(&self, work: &Work, next: &[Work]) -> bool {
+        let target = work.step.target();
+        let only_reads = |work: &Work| matches!(&work.step, Step::Read(read) if read.target == target);
+        self.context.holds
+            && self.plan.pieces.is_empty()
+            && !matches!(target.base, Base::Descriptor(_))
+            && only_reads(work)
+            && next.iter().all(only_reads)
     }
 
     /// Before the file is asked about.

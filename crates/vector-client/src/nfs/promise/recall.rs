@@ -3,13 +3,16 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use environment::Clock;
 use nfs4::{CbRecallArgs, FileHandle, NfsCbArgOp, NfsCbResOp, NfsStatus, StateId};
 use nfs4_client::{Callback, OpenState};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{ON_THE_WAY, Promises};
+use crate::nfs::Nfs;
 use crate::nfs::cache::detached;
+use crate::nfs::held::SWEEP;
 
 /// A delegation to be given back.
 #[derive(Debug)]
@@ -82,21 +85,45 @@ impl Promises {
 pub(in crate::nfs) struct Returning(JoinHandle<()>);
 
 impl Returning {
-    pub fn begin(client: nfs4_client::Client, mut wanted: mpsc::Receiver<Back>) -> Returning {
+    /// `sweeps`: whether files may be [held](crate::nfs::held) that nobody reads any more.
+    pub fn begin(
+        client: nfs4_client::Client,
+        nfs: Weak<Nfs>,
+        mut wanted: mpsc::Receiver<Back>,
+        clock: &Arc<dyn Clock>,
+        sweeps: bool,
+    ) -> Returning {
+        let clock = clock.clone();
         Returning(tokio::spawn(async move {
-            let mut returns = JoinSet::new();
+            let (mut returns, mut sweep) = (JoinSet::new(), clock.sleep(SWEEP));
             loop {
                 tokio::select! {
                     Some(back) = wanted.recv(), if returns.len() < ON_THE_WAY => {
-                        let client = client.clone();
+                        let (client, nfs) = (client.clone(), nfs.clone());
                         returns.spawn(async move {
                             match back {
-                                Back::Known(open) => client.bring_back(&open).await,
-                                Back::Early(handle, state_id) => client.bring_back_early(&handle, state_id).await,
+                                Back::Known(open) => {
+                                    if let Some(nfs) = nfs.upgrade() {
+                                        nfs.let_go_of_file(open.handle()).await;
+                                    }
+                                    client.bring_back(&open).await;
+                                }
+                                Back::Early(handle, state_id) => {
+                                    if let Some(nfs) = nfs.upgrade() {
+                                        nfs.let_go_of_file(&handle).await;
+                                    }
+                                    client.bring_back_early(&handle, state_id).await;
+                                }
                             }
                         });
                     }
                     Some(_) = returns.join_next() => {}
+                    () = &mut sweep, if sweeps => {
+                        sweep = clock.sleep(SWEEP);
+                        if let Some(nfs) = nfs.upgrade() {
+                            nfs.let_go_of_idle();
+                        }
+                    }
                     else => break,
                 }
             }

@@ -1,8 +1,10 @@
 //! Clients that keep what they read beside one that keeps nothing: whatever they do to each other's files, they read the same.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::sample::select;
-use vector_client::{Client, Descriptor, NewAttributes, Open, Read, Step, Write};
+use vector_client::{Client, Descriptor, NewAttributes, Open, Options, Read, Step, Write};
 
 use super::super::same::runtime;
 use crate::world::World;
@@ -142,10 +144,13 @@ async fn perform(clients: &[Client], opened: &mut Opened, who: usize, act: &Act)
     }
 }
 
-async fn run(acts: Vec<(usize, Act)>, cache_bytes: u64) {
-    let world =
-        World::with(nfs4_server::Limits::default(), |options| options.cache_bytes = cache_bytes).await;
-    let second = world.another().await;
+/// `believes`: paths are believed. Nobody changes directories but for the names in `/home`.
+async fn run(acts: Vec<(usize, Act)>, cache_bytes: u64, believes: bool) {
+    let entry_timeout = if believes { Duration::from_secs(600) } else { Duration::ZERO };
+    let change =
+        |options: &mut Options| (options.cache_bytes, options.entry_timeout) = (cache_bytes, entry_timeout);
+    let world = World::with(nfs4_server::Limits::default(), change).await;
+    let second = world.another_with(|options| options.entry_timeout = entry_timeout).await;
     let last = world.another_with(|options| options.cache_bytes = 0).await;
     let clients = [world.client.clone(), second, last];
     let mut opened = Vec::new();
@@ -163,13 +168,14 @@ async fn run(acts: Vec<(usize, Act)>, cache_bytes: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn clients_that_keep_what_they_read_read_what_is_there(
         acts in prop::collection::vec(act(), 1..60),
         cache_bytes in select(vec![4 << 10, 64 << 20]),
+        believes in any::<bool>(),
     ) {
-        runtime().block_on(run(acts, cache_bytes));
+        runtime().block_on(run(acts, cache_bytes, believes));
     }
 }

@@ -245,9 +245,9 @@ async fn readers_never_read_what_is_older_than_the_last_write_that_had_ended() {
 }
 
 /// The machine's time, and more.
-struct AheadClock {
-    real: Arc<dyn Clock>,
-    by: AtomicU64,
+pub(super) struct AheadClock {
+    pub real: Arc<dyn Clock>,
+    pub by: AtomicU64,
 }
 
 #[async_trait::async_trait]
