@@ -26,6 +26,7 @@ use nfs4::{Attribute, ClientId, FileHandle, NfsArgOp, NfsResOp, NfsStatus, Outco
 use nfs4_client::operations::{get_attributes, lookup, owner, put_handle};
 use nfs4_client::{Callback, Config, Reply, Session};
 
+use content::Page;
 use delegated::Delegated;
 pub use traffic::{Totals, Traffic};
 use version3::{Failure, Version3};
@@ -73,7 +74,7 @@ pub enum Version {
 pub struct Habits {
     /// The server delegates files, for reading and for writing, to whoever opens them.
     pub delegated: bool,
-    /// What was read or written stays in memory.
+    /// What is read or written goes through memory, and stays there.
     pub page_cache: bool,
 }
 
@@ -85,8 +86,7 @@ pub struct Kernel {
     commits: bool,
     /// Names that were looked up.
     names: Mutex<HashMap<String, FileHandle>>,
-    /// Files in the page cache, and the `change` that they had; none if this client itself has changed them since.
-    pages: Mutex<HashMap<String, Option<u64>>>,
+    pages: Mutex<HashMap<String, Page>>,
     delegations: Mutex<HashMap<String, Delegated>>,
     pub traffic: Traffic,
 }
@@ -201,7 +201,7 @@ impl Kernel {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), handle);
     }
 
-    fn pages(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<u64>>> {
+    fn pages(&self) -> std::sync::MutexGuard<'_, HashMap<String, Page>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -125,7 +125,7 @@ impl Delegations {
         if known.is_some_and(|held| held.id().is_some_and(|id| id.other == recall.state_id.other)) {
             return table.held.remove(&recall.file_handle);
         }
-        table.early.add(recall);
+        table.early.add(&recall.state_id);
         None
     }
 

@@ -29,6 +29,14 @@ pub(super) struct Opened {
     change: Option<u64>,
 }
 
+/// A file in the page cache.
+#[derive(Default)]
+pub(super) struct Page {
+    /// The `change` that it had; none if this client itself has changed it since.
+    change: Option<u64>,
+    content: Vec<Bytes>,
+}
+
 impl Kernel {
     pub(super) async fn open(&self, path: &str, access: u32, how: OpenHow) -> Result<Opened> {
         let (parent, name) = path.rsplit_once('/').context("a path from the root")?;
@@ -58,26 +66,30 @@ impl Kernel {
 
     /// Reads a whole file; from the page cache, if it is there and has not changed.
     pub async fn read(&self, path: &str) -> Result<u64> {
-        if let Some(file) = self.delegated(path) {
-            if self.pages().contains_key(path) {
-                copy_out(file.size);
-                return Ok(file.size);
-            }
-            self.pages().insert(path.to_owned(), None);
-            return Ok(self.content(file).await?.iter().map(|piece| piece.len() as u64).sum());
-        }
-        let file = self.open(path, share_access::READ, OpenHow::NoCreate).await?;
-        self.was_delegated(path, &file, false);
-        let cached = match self.habits.page_cache {
-            true => self.pages().insert(path.to_owned(), file.change),
-            false => None,
+        let held = self.delegated(path);
+        let is_held = held.is_some();
+        let file = match held {
+            Some(file) => file,
+            None => self.open(path, share_access::READ, OpenHow::NoCreate).await?,
         };
-        if cached.is_some_and(|change| change.is_none() || change == file.change) {
+        if !is_held {
+            self.was_delegated(path, &file, false);
+        }
+        let is_good = |page: &&Page| is_held || page.change.is_none() || page.change == file.change;
+        let cached = self.pages().get(path).filter(is_good).map(|page| page.content.clone());
+        if let Some(content) = cached {
             self.close(&file).await?;
-            copy_out(file.size);
+            copy_out(&content);
             return Ok(file.size);
         }
-        Ok(self.content(file).await?.iter().map(|piece| piece.len() as u64).sum())
+        let change = file.change;
+        let content = self.content(file).await?;
+        let size = content.iter().map(|piece| piece.len() as u64).sum();
+        if self.habits.page_cache {
+            copy_out(&content);
+            self.pages().insert(path.to_owned(), Page { change, content });
+        }
+        Ok(size)
     }
 
     /// What is in an open file, which is closed then.
@@ -103,18 +115,18 @@ impl Kernel {
             let size = AttributeValues { size: Some(0), ..AttributeValues::default() };
             self.send(&[put_handle(&file.handle), set_attributes(file.state_id, &size), attributes()])
                 .await?;
-            self.write_at(&file, 0, data).await?;
-            self.pages().insert(path.to_owned(), None);
+            let data = self.copy_in(path, data, true);
+            self.write_at(&file, 0, &data).await?;
             self.was_delegated(path, &Opened { size: data.len() as u64, ..file }, true);
             return Ok(());
         }
         let attributes = AttributeValues { mode: Some(0o644), size: Some(0), ..AttributeValues::default() };
         let how = OpenHow::Create(CreateHow::Unchecked(attributes.to_fattr()));
         let file = self.open(path, share_access::WRITE, how).await?;
-        self.write_at(&file, 0, data).await?;
+        let data = self.copy_in(path, data, true);
+        self.write_at(&file, 0, &data).await?;
         self.was_delegated(path, &Opened { size: data.len() as u64, ..file.clone() }, true);
         self.remember(path, file.handle);
-        self.pages().insert(path.to_owned(), None);
         Ok(())
     }
 
@@ -124,13 +136,29 @@ impl Kernel {
             Some(file) => file,
             None => self.open(path, share_access::WRITE, OpenHow::NoCreate).await?,
         };
-        self.write_at(&file, file.size, data).await?;
+        let data = self.copy_in(path, data, false);
+        self.write_at(&file, file.size, &data).await?;
         let size = file.size + data.len() as u64;
         self.was_delegated(path, &Opened { size, ..file }, true);
-        if let Some(change) = self.pages().get_mut(path) {
-            *change = None;
-        }
         Ok(())
+    }
+
+    /// What a program writes is copied into the page cache, and sent from there. `replaces`: nothing else is in the file then.
+    fn copy_in(&self, path: &str, data: &Bytes, replaces: bool) -> Bytes {
+        if !self.habits.page_cache {
+            return data.clone();
+        }
+        let own = Bytes::copy_from_slice(data);
+        let mut pages = self.pages();
+        if replaces {
+            pages.insert(path.to_owned(), Page::default());
+        }
+        // A file of which it has nothing it does not read for that.
+        if let Some(page) = pages.get_mut(path) {
+            page.change = None;
+            page.content.push(own.clone());
+        }
+        own
     }
 
     /// `close`, after which nothing is to be sent.
@@ -188,20 +216,16 @@ impl Kernel {
     }
 }
 
-/// What is in the page cache is copied into the program's buffer. Here it is the same page each time, which takes no longer.
-fn copy_out(bytes: u64) {
+/// What is in the page cache is copied into the program's buffer.
+fn copy_out(content: &[Bytes]) {
     thread_local! {
-        static PAGE_AND_BUFFER: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+        static PROGRAM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
-    PAGE_AND_BUFFER.with_borrow_mut(|(page, buffer)| {
-        page.resize(BUFFER, b'c');
+    PROGRAM.with_borrow_mut(|buffer| {
         buffer.resize(BUFFER, 0);
-        let mut left = bytes as usize;
-        while left > 0 {
-            let length = left.min(BUFFER);
-            buffer[..length].copy_from_slice(black_box(&page[..length]));
+        for part in content.iter().flat_map(|piece| piece.chunks(BUFFER)) {
+            buffer[..part.len()].copy_from_slice(black_box(part));
             black_box(&mut *buffer);
-            left -= length;
         }
     });
 }

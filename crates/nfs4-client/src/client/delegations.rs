@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use environment::Clock;
-use nfs4::{CbRecallArgs, DelegReturnArgs, FileHandle, NfsArgOp, OpenDelegation, StateId};
+use nfs4::{DelegReturnArgs, FileHandle, NfsArgOp, OpenDelegation, StateId};
 
 use super::Client;
 use super::open_state::OpenState;
@@ -72,12 +72,12 @@ pub struct EarlyRecalls {
 impl EarlyRecalls {
     const MOST: usize = 1024;
 
-    /// What is recalled is not known.
-    pub fn add(&mut self, recall: &CbRecallArgs) {
+    /// This one is recalled, or given back.
+    pub fn add(&mut self, delegation: &StateId) {
         if self.recalled.len() == Self::MOST {
             self.recalled.pop_front();
         }
-        self.recalled.push_back(recall.state_id.other);
+        self.recalled.push_back(delegation.other);
     }
 
     /// Whether this was recalled.
@@ -136,16 +136,15 @@ mod tests {
 
     #[test]
     fn the_last_early_recalls_are_known_whatever_their_sequence_number() {
-        let recall = |number: u32| {
+        let recalled = |number: u32| {
             let mut other = [0; 12];
             other[..4].copy_from_slice(&number.to_be_bytes());
-            let file_handle = FileHandle::new("f").unwrap();
-            CbRecallArgs { state_id: StateId { seqid: 1, other }, truncate: false, file_handle }
+            StateId { seqid: 1, other }
         };
         let mut early = EarlyRecalls::default();
-        (0..=EarlyRecalls::MOST as u32).for_each(|number| early.add(&recall(number)));
-        assert!(!early.contains(&recall(0).state_id), "bounded");
-        assert!(early.contains(&recall(1).state_id.newest()));
-        assert!(!early.contains(&recall(5000).state_id));
+        (0..=EarlyRecalls::MOST as u32).for_each(|number| early.add(&recalled(number)));
+        assert!(!early.contains(&recalled(0)), "bounded");
+        assert!(early.contains(&recalled(1).newest()));
+        assert!(!early.contains(&recalled(5000)));
     }
 }

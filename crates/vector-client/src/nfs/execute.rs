@@ -6,6 +6,7 @@ mod run;
 mod whole;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -163,7 +164,7 @@ impl Nfs {
         let bounds = self.bounds();
         run.doubts = self.client.doubts();
         run.walk = self.walk();
-        let mut plans: Vec<(Plan, Lane)> = Vec::new();
+        let mut plans: Vec<(Arc<Plan>, Lane)> = Vec::new();
         let ready = self.ready(run);
         let mut planned = 0;
         while planned < ready.len() && plans.len() < PARALLEL {
@@ -171,6 +172,8 @@ impl Nfs {
             let rest = &rest[..rest.len().min(run.most)];
             let lane = self.lanes.take();
             let context = self.context(&lane, bounds, promise);
+            // One OPEN is enough.
+            let context = Context { holds: context.holds && plans.is_empty(), ..context };
             let (plan, error) = Plan::of(rest, &context);
             if plan.pieces.is_empty() {
                 match error {
@@ -187,19 +190,20 @@ impl Nfs {
                 break;
             }
             planned += plan.pieces.len();
-            plans.push((plan, lane));
+            plans.push((Arc::new(plan), lane));
             if !only_asks {
                 break;
             }
         }
         plans.iter_mut().for_each(|(_, lane)| lane.in_flight = true);
-        let replies = join_all(plans.iter().map(|(plan, _)| self.send(plan))).await;
+        let (doubts, walk) = (run.doubts, run.walk);
+        let replies = join_all(plans.iter().map(|(plan, _)| self.send_and_hold(plan, doubts, walk))).await;
         for ((_, lane), reply) in plans.iter_mut().zip(&replies) {
             lane.in_flight = reply.is_err();
         }
         self.find_changed(
             run,
-            plans.iter().map(|(plan, _)| plan).zip(replies.iter().map(|it| it.as_ref().ok())),
+            plans.iter().map(|(plan, _)| &**plan).zip(replies.iter().map(|it| it.as_ref().ok())),
         );
         for ((plan, _), reply) in plans.iter().zip(replies) {
             if !self.settle(run, plan, reply).await? {
@@ -296,12 +300,7 @@ impl Nfs {
             if let Step::Read(read) = &work.step
                 && read.target.descriptor().is_none()
             {
-                self.delegated_with_read(
-                    run,
-                    &read.target,
-                    &plan.operations[piece.operations.clone()],
-                    results,
-                );
+                self.came_to(&read.target, results, run.walk);
             }
             self.learn(&work, piece, results, message);
             let more = self.take(run, index, work, plan, piece, &reply.results);

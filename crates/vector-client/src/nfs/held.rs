@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs4::bits::{share_access, share_deny};
-use nfs4::{FileHandle, NfsArgOp, NfsResOp, OpenDelegation, Outcome};
-use nfs4_client::OpenState;
+use nfs4::{AttributeValues, DelegReturnArgs, FileHandle, NfsArgOp, NfsResOp, OpenDelegation, Outcome};
+use nfs4_client::{ClientError, OpenState, Reply};
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Nfs;
 use super::cache::detached;
-use super::execute::Run;
+use super::execute::walk as way_to;
+use super::plan::Plan;
 use crate::step::{Done, Open, Step};
 use crate::target::{Base, Target};
 
@@ -58,6 +60,8 @@ pub(super) struct Walk {
     /// How often this client had [changed](super::promise::Promises::changes) files by their names then: any of these may have
     /// been a directory on the way.
     pub changes: u64,
+    /// And [by descriptors](super::promise::Promises::writes).
+    pub writes: u64,
 }
 
 /// Where a path leads.
@@ -73,8 +77,8 @@ struct Way {
 #[derive(Debug)]
 enum State {
     Opening,
-    /// And closed again.
-    Delegated(Arc<OpenState>),
+    /// And closed again; since when that is known.
+    Delegated(Arc<OpenState>, Duration),
     /// It was not delegated, then.
     Refused(Duration),
 }
@@ -108,7 +112,7 @@ impl Held {
     pub fn find(&self, target: &Target, now: Duration, changes: u64) -> Option<Arc<OpenState>> {
         let mut ways = self.ways.lock();
         let way = ways.0.get_mut(target)?;
-        let State::Delegated(open) = &way.state else { return None };
+        let State::Delegated(open, _) = &way.state else { return None };
         if now.saturating_sub(way.walk.at) >= self.timeout || way.walk.changes != changes {
             return None;
         }
@@ -138,7 +142,7 @@ impl Held {
                 way.walked(walk);
                 let is_settled = match &way.state {
                     State::Opening => true,
-                    State::Delegated(open) => is_promised(open),
+                    State::Delegated(open, _) => is_promised(open),
                     State::Refused(then) => now.saturating_sub(*then) < self.timeout.max(REFUSED),
                 };
                 if is_settled || is_busy {
@@ -146,18 +150,15 @@ impl Held {
                 }
             }
             back = ways.let_go(target);
-        } else if is_busy {
-            return Todo::default();
-        } else if ways.0.len() >= MOST {
+        } else if is_busy || ways.0.len() >= MOST {
             // Those that are read all the time are not given up for one that perhaps is not read any more.
-            let oldest = ways.0.iter().min_by_key(|(_, way)| way.used);
-            let oldest = oldest.filter(|(_, way)| now.saturating_sub(way.used) >= self.timeout);
-            let Some(oldest) = oldest.map(|(target, _)| target.clone()) else { return Todo::default() };
-            back = ways.let_go(&oldest);
+            return Todo::default();
         }
-        let other = ways.0.values().filter(|way| way.handle == *handle).find_map(Way::open);
-        let state = match other.filter(|open| is_promised(open)) {
-            Some(open) => State::Delegated(open.clone()),
+        let mut others = ways.0.values().filter(|way| way.handle == *handle).filter_map(Way::delegated);
+        let state = match others.find(|(open, _)| is_promised(open)) {
+            // Nobody knows where the path led to before that.
+            Some((_, since)) if walk.at < *since => return Todo { back, open: false },
+            Some((open, since)) => State::Delegated(open.clone(), *since),
             None => State::Opening,
         };
         let open = matches!(state, State::Opening);
@@ -179,7 +180,7 @@ impl Held {
             return Some(open);
         }
         let back = ways.let_go(target);
-        let way = Way { handle: detached(open.handle()), walk, used, state: State::Delegated(open) };
+        let way = Way { handle: detached(open.handle()), walk, used, state: State::Delegated(open, used) };
         ways.0.insert(target.detached(), way);
         back
     }
@@ -199,7 +200,7 @@ impl Held {
         match open {
             Some(open) if *open.handle() == way.handle => {
                 way.walk = walk;
-                way.state = State::Delegated(open);
+                way.state = State::Delegated(open, now);
                 None
             }
             open => {
@@ -241,8 +242,8 @@ impl Ways {
     /// What is to be given back then: nothing, if another path leads to the same file.
     fn let_go(&mut self, target: &Target) -> Option<Arc<OpenState>> {
         let way = self.0.remove(target)?;
-        let open = way.open()?;
-        let is_shared = self.0.values().filter_map(Way::open).any(|other| Arc::ptr_eq(other, open));
+        let (open, _) = way.delegated()?;
+        let is_shared = self.0.values().filter_map(Way::delegated).any(|(other, _)| Arc::ptr_eq(other, open));
         (!is_shared).then(|| open.clone())
     }
 }
@@ -254,9 +255,9 @@ impl Way {
         }
     }
 
-    fn open(&self) -> Option<&Arc<OpenState>> {
+    fn delegated(&self) -> Option<(&Arc<OpenState>, &Duration)> {
         match &self.state {
-            State::Delegated(open) => Some(open),
+            State::Delegated(open, since) => Some((open, since)),
             State::Opening | State::Refused(_) => None,
         }
     }
@@ -271,56 +272,84 @@ impl Nfs {
         let doubts = self.client.doubts();
         let is_promised = |open: &Arc<OpenState>| self.promises.count_under(open, doubts);
         let Todo { back, open } = self.held.seen(target, handle, walk, self.now(), is_promised);
+        if !open {
+            self.give_back(back);
+            return;
+        }
         let back = back.map(|open| self.letting_go(open));
-        if let (true, Some(nfs)) = (open, self.me.upgrade()) {
-            let target = target.detached();
-            self.in_background(async move {
-                // A server that has delegated the file already does not do it again.
-                if let Some(back) = back {
-                    back.await;
-                }
+        let (nfs, target) = (self.me.clone(), target.detached());
+        self.in_background(async move {
+            // A server that has delegated the file already does not do it again.
+            if let Some(back) = back {
+                back.await;
+            }
+            if let Some(nfs) = nfs.upgrade() {
                 nfs.hold(target).await;
-            });
+            }
+        });
+    }
+
+    /// A READ by path has come to this file.
+    pub(super) fn came_to(&self, target: &Target, results: &[NfsResOp], walk: Walk) {
+        if self.held.is_on()
+            && let Some(handle) = label_of(results).and_then(|label| label.filehandle)
+        {
+            self.give_back(self.held.leads(target, Some((&handle, walk))));
         }
     }
 
-    /// A READ by path has opened and read its file: keeps the delegation, if there is one. `asked`, `results`: the operations that were
-    /// the READ's.
-    pub(super) fn delegated_with_read(
+    /// [Sends](Nfs::send) a plan. What is delegated with it is kept, or given back, also if nobody waits for the answer any more.
+    pub(super) async fn send_and_hold(
         &self,
-        run: &Run,
-        target: &Target,
-        asked: &[NfsArgOp],
-        results: &[NfsResOp],
-    ) {
-        if !self.held.is_on() {
-            return;
-        }
-        let (mut opened, mut label) = (None, None);
-        for (asked, result) in asked.iter().zip(results) {
-            match (asked, result) {
-                (NfsArgOp::Open(open), NfsResOp::Open(Outcome::Ok(result))) => opened = Some((open, result)),
-                (_, NfsResOp::GetAttr(Outcome::Ok(got))) => label = got.values().ok(),
-                _ => {}
+        plan: &Arc<Plan>,
+        doubts: u64,
+        walk: Walk,
+    ) -> Result<Reply, ClientError> {
+        let (Some(_), Some(nfs)) = (&plan.wanted, self.me.upgrade()) else { return self.send(plan).await };
+        let (plan, (tell, told)) = (plan.clone(), oneshot::channel());
+        let task = async move {
+            let reply = nfs.send(&plan).await;
+            if let Ok(reply) = &reply {
+                nfs.delegated_with_read(&plan, reply, doubts, walk).await;
             }
-        }
-        let Some((handle, change)) = label.and_then(|label| label.filehandle.zip(label.change)) else {
+            let _ = tell.send(reply);
+        };
+        self.held.tasks.spawn_on(task, &self.runtime);
+        told.await.unwrap_or(Err(ClientError::Closed))
+    }
+
+    /// A READ by path has opened its file: keeps the delegation, if there is one.
+    async fn delegated_with_read(&self, plan: &Plan, reply: &Reply, doubts: u64, walk: Walk) {
+        let Some((index, target)) = &plan.wanted else { return };
+        let (Some(NfsArgOp::Open(asked)), Some(NfsResOp::Open(Outcome::Ok(opened)))) =
+            (plan.operations.get(*index), reply.results.get(*index))
+        else {
             return;
         };
-        self.give_back(self.held.leads(target, Some((&handle, run.walk))));
-        let Some((open, opened)) = opened else { return };
         let OpenDelegation::Read(delegation) = &opened.delegation else { return };
+        let label = label_of(&reply.results[*index..]);
+        let Some((handle, change)) = label.and_then(|label| label.filehandle.zip(label.change)) else {
+            // Nobody knows of what it is, but for its name.
+            let places = plan.openings.iter().filter(|opening| opening.open == *index);
+            for opening in places {
+                let mut back = way_to(&opening.file);
+                back.push(NfsArgOp::DelegReturn(DelegReturnArgs { state_id: delegation.state_id.newest() }));
+                // If it fails, it is given back when it is recalled.
+                let _ = self.compound(&back).await;
+            }
+            return;
+        };
         if self.promises.rest_on(&handle, &delegation.state_id) {
             // Said again: whoever has it keeps it.
             return;
         }
         let share = (share_access::READ, share_deny::NONE);
-        let open = self.client.adopt(detached(&handle), share, open.owner.clone(), opened);
+        let open = self.client.adopt(detached(&handle), share, asked.owner.clone(), opened);
         self.client.closed(&open);
-        self.promises.opened(&open, run.doubts);
-        self.promises.know(&open, change, run.walk.changes);
-        let back = match self.promises.count_under(&open, run.doubts) {
-            true => self.held.delegated(target, open, run.walk, self.now()),
+        self.promises.opened(&open, doubts);
+        self.promises.know(&open, change, walk);
+        let back = match self.promises.count_under(&open, doubts) {
+            true => self.held.delegated(target, open, walk, self.now()),
             // Recalled already.
             false => Some(open),
         };
@@ -376,10 +405,14 @@ impl Nfs {
         }
     }
 
-    /// Gives back what was not read for long, but for what a descriptor makes use of.
+    /// Gives back what was not read for long, but for what a descriptor makes use of. What was not read since this client has changed something,
+    /// for less long: perhaps that was the removal of the file, which takes room as long as it is delegated.
     pub(super) fn let_go_of_idle(&self) {
-        let now = self.now();
-        let is_idle = |way: &Way| now.saturating_sub(way.used) >= IDLE && !self.files.has(&way.handle);
+        let (Walk { at: now, changes, .. }, open) = (self.walk(), self.files.handles());
+        let is_idle = |way: &Way| {
+            let most = if way.walk.changes == changes { IDLE } else { self.held.timeout.min(IDLE) };
+            now.saturating_sub(way.used) >= most && !open.contains(&way.handle)
+        };
         self.held.take(is_idle).into_iter().for_each(|open| self.give_back(Some(open)));
     }
 
@@ -415,12 +448,20 @@ impl Nfs {
 
     /// Before the server is asked.
     pub(super) fn walk(&self) -> Walk {
-        Walk { at: self.now(), changes: self.promises.changes() }
+        Walk { at: self.now(), changes: self.promises.changes(), writes: self.promises.writes() }
     }
 
     fn now(&self) -> Duration {
         self.clock.since_boot()
     }
+}
+
+/// What a READ was told with.
+fn label_of(results: &[NfsResOp]) -> Option<AttributeValues> {
+    results.iter().find_map(|result| match result {
+        NfsResOp::GetAttr(Outcome::Ok(got)) => got.values().ok(),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -448,12 +489,12 @@ mod tests {
 
         fn seen(&self, path: &str, number: u16, seconds: u64, is_promised: bool) -> Todo {
             let at = Duration::from_secs(seconds);
-            self.held.seen(&path.into(), &handle(number), Walk { at, changes: 0 }, at, |_| is_promised)
+            self.held.seen(&path.into(), &handle(number), Walk { at, ..Walk::default() }, at, |_| is_promised)
         }
 
         fn opened(&self, path: &str, number: u16, seconds: u64) -> Option<Arc<OpenState>> {
             let (at, open) = (Duration::from_secs(seconds), delegated(&self.client, handle(number), 1, 1));
-            self.held.opened(&path.into(), Some(open), Walk { at, changes: 0 }, at)
+            self.held.opened(&path.into(), Some(open), Walk { at, ..Walk::default() }, at)
         }
 
         fn find(&self, path: &str, seconds: u64) -> Option<FileHandle> {
@@ -504,21 +545,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_that_was_read_longest_ago_goes_first() {
+    async fn those_that_are_read_all_the_time_are_not_given_up_for_others() {
         let world = World::new();
         for number in 0..MOST as u16 {
             let path = format!("/{number}");
-            world.seen(&path, number, number.into(), false);
+            assert!(world.held.has_room());
+            assert!(world.seen(&path, number, number.into(), false).open);
             assert!(world.opened(&path, number, 2000).is_none());
         }
         assert!(!world.held.has_room());
-        assert!(world.find("/0", 2000).is_some());
         let todo = world.seen("/more", 5000, 2000, false);
-        assert_eq!(todo.back.unwrap().handle(), &handle(1));
-        let paths = (2..MOST).map(|number| format!("/{number}"));
-        assert_eq!(paths.filter(|path| world.find(path, 2020).is_some()).count(), MOST - 2);
-        assert!(!world.seen("/another", 5001, 2020, false).open, "all are read all the time");
-        assert_eq!(world.held.take(|way| way.used == Duration::from_secs(2020)).len(), MOST - 2);
+        assert!(!todo.open && todo.back.is_none());
+        assert_eq!(world.held.take(|way| way.used < Duration::from_secs(24)).len(), 24);
+        assert!(world.seen("/more", 5000, 2001, false).open);
+    }
+
+    #[tokio::test]
+    async fn two_paths_to_one_file_share_its_delegation_but_not_what_was_before() {
+        let world = World::new();
+        world.seen("/a", 1, 10, false);
+        assert!(world.opened("/a", 1, 10).is_none());
+        assert!(!world.seen("/early", 1, 9, true).open);
+        assert_eq!(world.find("/early", 11), None, "it was asked for before the delegation was there");
+        assert!(!world.seen("/b", 1, 12, true).open);
+        assert_eq!(world.find("/b", 13), Some(handle(1)));
+        assert!(world.held.leads(&"/a".into(), None).is_none(), "the other path needs it");
+        assert!(world.held.leads(&"/b".into(), None).is_some());
     }
 
     #[test]

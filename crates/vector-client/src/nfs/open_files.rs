@@ -1,6 +1,6 @@
 //! Files that are open (V8).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,9 +86,9 @@ impl OpenFiles {
         self.files.read().get(&descriptor).cloned().ok_or(Error::NotOpen(descriptor))
     }
 
-    /// Whether this file is open.
-    pub fn has(&self, handle: &FileHandle) -> bool {
-        self.files.read().values().any(|file| file.open.handle() == handle)
+    /// Which files are open.
+    pub fn handles(&self) -> HashSet<FileHandle> {
+        self.files.read().values().map(|file| file.open.handle().clone()).collect()
     }
 
     pub fn remove(&self, descriptor: Descriptor) -> Option<Arc<OpenFile>> {

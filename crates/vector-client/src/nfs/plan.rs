@@ -90,6 +90,8 @@ pub(super) struct Plan {
     pub operations: Vec<NfsArgOp>,
     pub pieces: Vec<Piece>,
     pub openings: Vec<Opening>,
+    /// The OPEN that asks for a delegation of the file at this path, which is [kept](crate::nfs::held).
+    pub wanted: Option<(usize, Target)>,
     /// Operations under the state id of a file that stays open: the current filehandle's.
     pub states: Vec<(usize, Arc<OpenState>)>,
     /// Those that read the saved filehandle under one.

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 use super::cache::detached;
+use super::held::Walk;
 use super::open_files::OpenFiles;
 use crate::step::Step;
 use crate::{AttributeSet, Attributes};
@@ -30,6 +31,8 @@ pub(super) struct Promises {
     made: RwLock<HashMap<FileHandle, Arc<Promise>>>,
     /// How often this client has changed files of which it knew the name only.
     changes: AtomicU64,
+    /// And of which it had a descriptor.
+    writes: AtomicU64,
     early: Mutex<EarlyRecalls>,
     back: mpsc::Sender<Back>,
 }
@@ -75,8 +78,9 @@ impl Promises {
     /// And what brings back what the server wants back.
     pub fn new() -> (Arc<Promises>, mpsc::Receiver<Back>) {
         let (back, wanted) = mpsc::channel(ON_THE_WAY);
-        let (made, changes, early) = (RwLock::default(), AtomicU64::new(0), Mutex::default());
-        (Arc::new(Promises { made, changes, early, back }), wanted)
+        let (made, early) = (RwLock::default(), Mutex::default());
+        let (changes, writes) = Default::default();
+        (Arc::new(Promises { made, changes, writes, early, back }), wanted)
     }
 
     /// The file was opened; perhaps it was delegated as well. `doubts`: from before.
@@ -99,12 +103,21 @@ impl Promises {
         self.changes.load(SeqCst)
     }
 
-    /// The server has said the `change` of a file in the compound that opened it, which was sent after so many changes.
-    pub fn know(&self, open: &OpenState, change: u64, changes: u64) {
+    /// How often this client has changed files by descriptors.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(SeqCst)
+    }
+
+    /// The server has said the `change` of a file in the compound that opened it, which was sent after this.
+    pub fn know(&self, open: &OpenState, change: u64, before: Walk) {
         if let Some(promise) = self.made.read().get(open.handle())
             && std::ptr::eq(&*promise.open, open)
         {
-            promise.state.lock().change = Some((change, (changes, 0)));
+            let mut state = promise.state.lock();
+            // Before there was a promise, nobody counted what was written of this very file.
+            if before.writes == self.writes() && state.changes == 0 {
+                state.change = Some((change, (before.changes, 0)));
+            }
         }
     }
 
@@ -126,6 +139,9 @@ impl Promises {
             && let Some(promise) = made.remove(open.handle())
         {
             promise.end();
+        }
+        if let Some(own) = own {
+            self.early.lock().add(&own);
         }
     }
 
@@ -194,6 +210,7 @@ impl Promises {
         match touched {
             Touched::Any => drop(self.changes.fetch_add(1, SeqCst)),
             Touched::File(handle) => {
+                self.writes.fetch_add(1, SeqCst);
                 if let Some(promise) = self.made.read().get(handle) {
                     promise.state.lock().changes += 1;
                 }

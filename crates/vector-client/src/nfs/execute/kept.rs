@@ -87,7 +87,7 @@ impl Nfs {
                         (cache.find(file.open.handle(), read).filter(|_| is_good)?, change)
                     }
                     None if self.held.is_on() => {
-                        let Walk { at, changes } = self.walk();
+                        let Walk { at, changes, .. } = self.walk();
                         let open = self.held.find(&read.target, at, changes)?;
                         let change = self.promises.change_under(&open, self.standing()?)?;
                         (cache.find(open.handle(), read)?, change)

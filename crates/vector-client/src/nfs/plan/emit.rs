@@ -271,6 +271,7 @@ impl Emit<'_> {
         }
         self.verify_size(work);
         if is_held {
+            self.plan.wanted = self.plan.openings.last().map(|opening| (opening.open, target.detached()));
             self.plan.push(get_attributes(label()));
         } else {
             self.ask_for_label(work, next);
@@ -305,13 +306,9 @@ impl Emit<'_> {
             return self.with_state(&file, |state_id| read(state_id, it.offset, count));
         }
         let file = self.place(&target)?;
-        let want = match self.is_to_be_held(work, next) {
-            true => share_access::WANT_READ_DELEG,
-            false => share_access::WANT_NO_DELEG,
-        };
         let open = self.plan.push(NfsArgOp::Open(OpenArgs {
             seqid: 0,
-            share_access: share_access::READ | want,
+            share_access: share_access::READ | share_access::WANT_NO_DELEG,
             share_deny: nfs4::bits::share_deny::NONE,
             owner: self.context.owner.clone(),
             how: OpenHow::NoCreate,

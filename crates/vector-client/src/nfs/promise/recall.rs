@@ -49,10 +49,12 @@ impl Promises {
         let back = match known {
             Some(promise) => {
                 promise.end();
+                // If the server says it once more in an answer that is on its way.
+                self.early.lock().add(&recall.state_id);
                 Back::Known(promise.open.clone())
             }
             None => {
-                self.early.lock().add(&recall);
+                self.early.lock().add(&recall.state_id);
                 Back::Early(detached(&recall.file_handle), recall.state_id)
             }
         };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
 use std::time::Duration;
 
 use environment::Environment;
@@ -208,6 +209,53 @@ async fn what_the_client_does_itself_is_seen_at_once() {
     client.vwrite(vec![Write::whole("/home/d/a", 0o600, "new")]).await.unwrap();
     assert_eq!(whole(client, "/home/d/a").await, "new");
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn reads_that_nobody_waits_for_leave_nothing_behind() {
+    let world = world().await;
+    let (client, other) = (&world.client, world.another().await);
+    let names: Vec<_> = (0..8).map(|number| format!("/home/{number}")).collect();
+    other.vwrite(names.iter().map(|name| Write::whole(name.clone(), 0o600, "0123")).collect()).await.unwrap();
+    for name in &names {
+        // Sent, and given up at once.
+        let read = client.vread(vec![Read::new(name.clone(), 0, 9)]);
+        futures::pin_mut!(read);
+        assert!(matches!(futures::poll!(read.as_mut()), Poll::Pending));
+    }
+    for name in &names {
+        until_held(client, name).await;
+    }
+    for name in &names {
+        let write = other.vwrite(vec![Write::new(name.clone(), 0, "x")]);
+        tokio::time::timeout(Duration::from_secs(20), write).await.expect("nobody has to wait").unwrap();
+        assert_eq!(whole(client, name).await, "x123");
+    }
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_is_closed_beside_its_reads() {
+    for _ in 0..20 {
+        let world = world().await;
+        let client = &world.client;
+        let names: Vec<_> = (0..8).map(|number| format!("/home/{number}")).collect();
+        let writes = names.iter().map(|name| Write::whole(name.clone(), 0o600, vec![7; 3 << 20]));
+        client.vwrite(writes.collect()).await.unwrap();
+        let reads = names.iter().map(|name| async {
+            for _ in 0..5 {
+                if client.vread(vec![Read::new(name.clone(), 0, TO_END)]).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let close = async {
+            tokio::task::yield_now().await;
+            client.close().await
+        };
+        let (_, closed) = tokio::join!(futures::future::join_all(reads), close);
+        closed.unwrap();
+    }
 }
 
 #[tokio::test]
