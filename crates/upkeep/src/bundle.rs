@@ -43,7 +43,8 @@ pub struct Upkeep<V: ?Sized> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "says what is not in the clouds yet"]
 pub struct Flushed {
-    /// Dirty bytes that are only in the local journal, but for what a [`Gate`] keeps there.
+    /// Dirty bytes that are only in the local journal, but for what a [`Gate`] keeps there. None if all that was dirty when the flush began
+    /// is in the clouds, whatever was written since.
     pub left_dirty_bytes: u64,
     /// Blocks that lack fragments in some clouds.
     pub left_repairs: u64,
@@ -97,10 +98,10 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
         let scope = Scope::Volume(self.volume.id());
         let flush = self.cache.flush(scope);
         self.write_back.retry_now();
-        tokio::select! {
-            () = flush.done() => {}
-            () = self.env.clock.sleep(limit) => {}
-        }
+        let is_done = tokio::select! {
+            () = flush.done() => true,
+            () = self.env.clock.sleep(limit) => false,
+        };
         self.repairer.retry_now();
         let repaired = tokio::select! {
             repaired = self.repairer.once() => Some(repaired?),
@@ -110,8 +111,14 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
             Some(report) => report.left,
             None => self.queued_repairs().await?,
         };
+        let left_dirty_bytes = if is_done { 0 } else { self.dirty_bytes() };
+        Ok(Flushed { left_dirty_bytes, left_repairs })
+    }
+
+    /// Dirty bytes, but for what the gate keeps here.
+    fn dirty_bytes(&self) -> u64 {
         let kept = self.cache.held_back(self.volume.id()).kept_bytes;
-        Ok(Flushed { left_dirty_bytes: self.cache.dirty_bytes(scope).saturating_sub(kept), left_repairs })
+        self.cache.dirty_bytes(Scope::Volume(self.volume.id())).saturating_sub(kept)
     }
 
     /// Blocks in the repair queue.
@@ -148,6 +155,7 @@ impl<V: MaintainedVolume + ?Sized> Upkeep<V> {
             () = async { while tasks.join_next().await.is_some() {} } => {}
             () = self.env.clock.sleep(limit) => tasks.abort_all(),
         }
-        flushed
+        let left_dirty_bytes = self.dirty_bytes();
+        flushed.map(|flushed| Flushed { left_dirty_bytes, ..flushed })
     }
 }

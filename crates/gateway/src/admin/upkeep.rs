@@ -40,7 +40,7 @@ fn chosen(node: &Node, name: Option<&str>) -> Result<Vec<Arc<Served>>, Refusal> 
     }
 }
 
-/// Returns when nothing is dirty and nothing needs repair, or what is left after the time.
+/// Returns when nothing of what was dirty is dirty and nothing needs repair, or what is left after the time.
 pub(super) async fn flush(
     State(node): State<Arc<Node>>,
     headers: HeaderMap,

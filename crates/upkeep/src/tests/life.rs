@@ -34,6 +34,16 @@ async fn a_flush_takes_what_has_not_rested() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flush_is_not_late_because_of_what_is_written_meanwhile() {
+    let world = World::new();
+    world.upkeep.start();
+    world.volume.write(object(1), 0, content(1, 1));
+    let write = async { world.volume.write(object(2), 0, vec![7; 10]) };
+    let (flushed, ()) = tokio::join!(world.upkeep.flush(Duration::from_secs(60)), write);
+    assert_eq!((flushed.unwrap(), world.dirty()), (crate::Flushed::default(), 10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_flushes_first() {
     let world = World::new();
     world.upkeep.start();
