@@ -60,7 +60,7 @@ enum Command {
     /// List, show and evict NFS clients
     #[command(subcommand, after_help = "Example: kurma clients list")]
     Clients(clients::ClientsCommand),
-    /// Wait until nothing is dirty and nothing needs repair
+    /// Wait until nothing that was written before is dirty and nothing needs repair
     Flush(storage::Flush),
     /// Look at the cache, fill it, empty it
     #[command(subcommand, after_help = "Example: kurma cache stats")]

@@ -66,16 +66,15 @@ impl Kernel {
 
     /// Reads a whole file; from the page cache, if it is there and has not changed.
     pub async fn read(&self, path: &str) -> Result<u64> {
-        let held = self.delegated(path);
-        let is_held = held.is_some();
-        let file = match held {
-            Some(file) => file,
-            None => self.open(path, share_access::READ, OpenHow::NoCreate).await?,
+        let (file, is_delegated) = match self.delegated(path) {
+            Some(file) => (file, true),
+            None => {
+                let file = self.open(path, share_access::READ, OpenHow::NoCreate).await?;
+                self.was_delegated(path, &file, false);
+                (file, false)
+            }
         };
-        if !is_held {
-            self.was_delegated(path, &file, false);
-        }
-        let is_good = |page: &&Page| is_held || page.change.is_none() || page.change == file.change;
+        let is_good = |page: &&Page| is_delegated || page.change.is_none() || page.change == file.change;
         let cached = self.pages().get(path).filter(is_good).map(|page| page.content.clone());
         if let Some(content) = cached {
             self.close(&file).await?;

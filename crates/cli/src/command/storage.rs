@@ -30,7 +30,7 @@ impl Flush {
         let is_safe = backup["on"] != json!(true) || backup["complete"] == json!(true);
         context.show(&left, |_| {
             if dirty == 0 && repairs == 0 {
-                say("nothing is dirty, nothing needs repair");
+                say("nothing that was written before is dirty, nothing needs repair");
                 if !is_safe {
                     hint("the metadata backup is not complete: a loss of this machine would lose what was written last");
                     super::backup::problem(backup);

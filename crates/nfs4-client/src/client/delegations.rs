@@ -63,7 +63,7 @@ async fn insist<F: Future<Output = Result<(), ClientError>>>(clock: &dyn Clock, 
 }
 
 /// Delegations that the server recalled before it was known that they were given: a recall may be faster than the answer of the OPEN
-/// that has the delegation (RFC 8881 §2.10.6.3). The last 1,024; their delegations are never to be believed.
+/// that has the delegation (RFC 8881 §2.10.6.3); and such as were known, if an answer that is on its way may say them again. The last 1,024; they are never to be believed.
 #[derive(Debug, Default)]
 pub struct EarlyRecalls {
     recalled: VecDeque<[u8; 12]>,

@@ -147,29 +147,24 @@ impl Promises {
 
     /// Before the server is asked about a file.
     pub fn stamp(&self, handle: &FileHandle) -> Option<Stamp> {
-        let promise = self.made.read().get(handle)?.clone();
-        let since = (self.changes.load(SeqCst), promise.state.lock().changes);
+        let promise = self.of(handle)?;
+        let since = (self.changes(), promise.state.lock().changes);
         Some(Stamp { promise, since })
     }
 
     /// Whether the delegation of this open counts, and is the one that counts.
     pub fn count_under(&self, open: &Arc<OpenState>, doubts: u64) -> bool {
-        let Some(promise) = self.made.read().get(open.handle()).cloned() else { return false };
-        let is_over = promise.state.lock().is_over;
-        Arc::ptr_eq(&promise.open, open)
-            && promise.doubts == doubts
-            && !is_over
-            && open.read_delegation().is_some()
+        self.under(open).is_some_and(|promise| promise.counts(&promise.state.lock(), doubts))
     }
 
     /// The `change` that the file certainly has by the delegation of this open.
     pub fn change_under(&self, open: &Arc<OpenState>, doubts: u64) -> Option<u64> {
-        self.count_under(open, doubts).then(|| self.change_of(open.handle(), doubts)).flatten()
+        self.certain(self.under(open)?, doubts, |state| state.change)
     }
 
     /// The `change` that the file certainly has, if the client is in good standing, after so many doubts.
     pub fn change_of(&self, handle: &FileHandle, doubts: u64) -> Option<u64> {
-        self.certain(handle, doubts, |state| state.change)
+        self.certain(self.of(handle)?, doubts, |state| state.change)
     }
 
     /// Attributes that the file certainly has, if all of these are known.
@@ -179,26 +174,30 @@ impl Promises {
         wanted: AttributeSet,
         doubts: u64,
     ) -> Option<Attributes> {
-        self.certain(handle, doubts, |state| {
+        self.certain(self.of(handle)?, doubts, |state| {
             let (known, attributes, since) = state.attributes.as_ref()?;
             known.contains(wanted).then(|| (attributes.only(wanted), *since))
         })
     }
 
+    fn of(&self, handle: &FileHandle) -> Option<Arc<Promise>> {
+        self.made.read().get(handle).cloned()
+    }
+
+    fn under(&self, open: &Arc<OpenState>) -> Option<Arc<Promise>> {
+        self.of(open.handle()).filter(|promise| Arc::ptr_eq(&promise.open, open))
+    }
+
     fn certain<T>(
         &self,
-        handle: &FileHandle,
+        promise: Arc<Promise>,
         doubts: u64,
         known: impl FnOnce(&State) -> Option<(T, Since)>,
     ) -> Option<T> {
-        let promise = self.made.read().get(handle)?.clone();
-        if promise.doubts != doubts {
-            return None;
-        }
         let state = promise.state.lock();
         let (value, since) = known(&state)?;
-        let holds = !state.is_over && since == (self.changes.load(SeqCst), state.changes);
-        (holds && promise.open.read_delegation().is_some()).then_some(value)
+        let is_so_still = since == (self.changes(), state.changes);
+        (is_so_still && promise.counts(&state, doubts)).then_some(value)
     }
 
     /// Before something is changed; ends when it is done, or when nobody knows whether it is.
@@ -229,6 +228,11 @@ impl Promise {
     /// Whether it rests on this delegation.
     fn has(&self, delegation: &StateId) -> bool {
         self.open.read_delegation().is_some_and(|own| own.other == delegation.other)
+    }
+
+    /// After so many doubts.
+    fn counts(&self, state: &State, doubts: u64) -> bool {
+        self.doubts == doubts && !state.is_over && self.open.read_delegation().is_some()
     }
 
     fn end(&self) {

@@ -23,6 +23,15 @@ pub(in crate::nfs) enum Back {
     Early(FileHandle, StateId),
 }
 
+impl Back {
+    fn file(&self) -> &FileHandle {
+        match self {
+            Back::Known(open) => open.handle(),
+            Back::Early(handle, _) => handle,
+        }
+    }
+}
+
 /// What the server calls.
 pub(in crate::nfs) struct Recalls(pub Weak<Promises>);
 
@@ -46,17 +55,14 @@ impl Promises {
         // From here on nothing is believed, whenever it is given back.
         let mut made = self.made.write();
         let known = made.get(&recall.file_handle).filter(|promise| promise.has(&recall.state_id));
+        // Also of a known one, if the server says it once more in an answer that is on its way.
+        self.early.lock().add(&recall.state_id);
         let back = match known {
             Some(promise) => {
                 promise.end();
-                // If the server says it once more in an answer that is on its way.
-                self.early.lock().add(&recall.state_id);
                 Back::Known(promise.open.clone())
             }
-            None => {
-                self.early.lock().add(&recall.state_id);
-                Back::Early(detached(&recall.file_handle), recall.state_id)
-            }
+            None => Back::Early(detached(&recall.file_handle), recall.state_id),
         };
         match self.back.try_send(back) {
             Ok(()) => {
@@ -103,19 +109,12 @@ impl Returning {
                     Some(back) = wanted.recv(), if returns.len() < ON_THE_WAY => {
                         let (client, nfs) = (client.clone(), nfs.clone());
                         returns.spawn(async move {
+                            if let Some(nfs) = nfs.upgrade() {
+                                nfs.let_go_of_file(back.file()).await;
+                            }
                             match back {
-                                Back::Known(open) => {
-                                    if let Some(nfs) = nfs.upgrade() {
-                                        nfs.let_go_of_file(open.handle()).await;
-                                    }
-                                    client.bring_back(&open).await;
-                                }
-                                Back::Early(handle, state_id) => {
-                                    if let Some(nfs) = nfs.upgrade() {
-                                        nfs.let_go_of_file(&handle).await;
-                                    }
-                                    client.bring_back_early(&handle, state_id).await;
-                                }
+                                Back::Known(open) => client.bring_back(&open).await,
+                                Back::Early(handle, state_id) => client.bring_back_early(&handle, state_id).await,
                             }
                         });
                     }
