@@ -4,13 +4,16 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::Value;
 use support::{Client, Gateway, KURMA, Random, Settings, files_below, named_fragments, parallel};
+use vector_client::AttributeSet;
 
 /// Files by path.
 type Files = BTreeMap<String, Bytes>;
@@ -227,6 +230,72 @@ async fn a_gateway_killed_in_the_middle_of_a_backup_can_be_restored() {
         drill.files.insert("d0/last".into(), Bytes::from_static(b"written and not flushed"));
         expect_all(&gateway, &drill.files).await;
     }
+}
+
+/// A backup has all of what was done together or nothing of it, whenever it is made, and so has the machine that takes over from it (T12). Each
+/// transaction puts a new set of links and directories in place of the one before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_done_together_is_restored_together() {
+    const SET: usize = 24;
+    for drills in 1..=3 {
+        let mut drill = Drill::begin("together").await;
+        let client = vectorized(&drill.gateway).await;
+        client.ensure_directory("/home/set", 0o755).await.unwrap();
+        let done = Arc::new(AtomicUsize::new(0));
+        let work = tokio::spawn({
+            let done = done.clone();
+            async move {
+                for number in 1.. {
+                    let together = client.transaction(|t| {
+                        for at in 0..SET {
+                            if number > 1 {
+                                t.remove(format!("/home/set/{}.{at}", number - 1));
+                            }
+                            let path = format!("/home/set/{number}.{at}");
+                            if at % 2 == 0 {
+                                t.symbolic_link(path, "somewhere");
+                            } else {
+                                t.make_directory(path, 0o755);
+                            }
+                        }
+                    });
+                    together.await.unwrap();
+                    done.store(number, Ordering::SeqCst);
+                }
+            }
+        });
+        let mut sure = 0;
+        for _ in 0..drills {
+            while done.load(Ordering::SeqCst) <= sure && !work.is_finished() {
+                tokio::task::yield_now().await;
+            }
+            sure = done.load(Ordering::SeqCst);
+            drill.gateway.kurma_ends(&["backup", "now"], &[0]);
+        }
+        assert!(!work.is_finished(), "{:?}", work.await);
+        drill.lose();
+        work.abort();
+        let last = done.load(Ordering::SeqCst);
+        let to = drill.folder.path().join("new");
+        let (restored, _) = restore(&drill.keys, &to, &[]);
+        assert_eq!(restored["findings"], Value::Array(vec![]));
+        let mut gateway = Gateway::new(&to);
+        gateway.launch();
+        let listed = vectorized(&gateway).await.list("/home/set", AttributeSet::NONE).await.unwrap();
+        let names: BTreeSet<String> =
+            listed.iter().map(|entry| String::from_utf8(entry.name.to_vec()).unwrap()).collect();
+        let number: usize = names.first().unwrap().split('.').next().unwrap().parse().unwrap();
+        assert_eq!(names, (0..SET).map(|at| format!("{number}.{at}")).collect(), "one whole set");
+        assert!(
+            0 < sure && sure <= number && number <= last + 1,
+            "{sure} backed up, {last} made, {number} there"
+        );
+        println!("set {number} of {last}, {sure} were backed up for sure");
+    }
+}
+
+async fn vectorized(gateway: &Gateway) -> vector_client::Client {
+    vector_client::Client::connect(gateway.nfs, vector_client::Options::default()).await.unwrap()
 }
 
 /// What somebody sees who has taken one cloud with everything in it: names of forty letters and lengths. Which objects are backups

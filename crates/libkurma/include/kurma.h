@@ -51,6 +51,9 @@
 // Lists also what is below, breadth first.
 #define KURMA_RECURSIVE 128
 
+// Goes on listing other directories if one cannot be read.
+#define KURMA_GO_ON 256
+
 // Attribute: what kind of object, one of KURMA_FILE to KURMA_SOCKET.
 #define KURMA_KIND 1
 
@@ -239,6 +242,14 @@ typedef struct kurma_options {
   // Milliseconds for which a path is believed to lead where it led, if the file there is delegated to the client, so that reading again what is kept
   // costs no round trip; what others do to the directories above it may be seen that much later. 0: each path is walked anew.
   uint32_t entry_timeout;
+  // Milliseconds that a connection may take to open; 0 for 10,000.
+  uint32_t connect_timeout;
+  // Requests that are on the way at one time at most, over all connections; 0 for 64. The server may grant fewer.
+  uint32_t slots;
+  // Bytes of the largest request and the largest reply; 0 for a little more than 4 MiB. The server may grant less.
+  uint32_t message_bytes;
+  // 0.
+  uint32_t reserved;
 } kurma_options;
 
 // What a client has sent and received so far; zeros for a local directory.
@@ -497,12 +508,16 @@ typedef struct kurma_copy_arg {
 typedef struct kurma_entry {
   // The directory: one of those asked for, or one below.
   struct kurma_file directory;
-  // The name.
+  // The name; NULL if `status` is not 0.
   const char *name;
   // Bytes of it.
   size_t name_length;
-  // The attributes wanted, as far as they could be had. Those of the link if it is a symbolic link.
+  // The attributes wanted, as far as they could be had. Those of the link if it is a symbolic link. NULL if `status` is not 0.
   const struct kurma_attributes *attributes;
+  // 0. With KURMA_GO_ON, which older libraries refuse, also an error number of errno.h: why `directory` could not be read, or not be read further.
+  int32_t status;
+  // 0.
+  uint32_t reserved;
 } kurma_entry;
 
 // Is told of each entry. Anything but 0 ends the listing. It may make calls of its own.
@@ -651,9 +666,10 @@ struct kurma_result kurma_vcopy(const struct kurma_client *from,
                                 const struct kurma_client *to);
 
 // Calls `each` for every entry of these directories with the attributes `attributes` (0: names alone); of all below them, too,
-// if `flags` is KURMA_RECURSIVE: breadth first, symbolic links not followed. Entries come as they arrive, in the order of
+// if KURMA_RECURSIVE is in `flags`: breadth first, symbolic links not followed. Entries come as they arrive, in the order of
 // the server, so that a long directory needs no long memory. `done` is the number of directories that were read. If `each`
-// ends it, `status` is ECANCELED.
+// ends it, `status` is ECANCELED. A directory that cannot be read ends it, too, unless KURMA_GO_ON is in `flags`: then `each` is told, by the
+// entry's `status`, and the others are listed; the call is a success even if none could be. It ends all the same when the server does not answer.
 struct kurma_result kurma_vlistdir(const struct kurma_client *client,
                                    const struct kurma_file *directories,
                                    size_t count,

@@ -16,6 +16,8 @@ pub const KURMA_TRUNCATE: u32 = 0x20;
 pub const KURMA_STABLE: u32 = 0x40;
 /// Lists also what is below, breadth first.
 pub const KURMA_RECURSIVE: u32 = 0x80;
+/// Goes on listing other directories if one cannot be read.
+pub const KURMA_GO_ON: u32 = 0x100;
 
 /// Attribute: what kind of object, one of KURMA_FILE to KURMA_SOCKET.
 pub const KURMA_KIND: u32 = 0x1;

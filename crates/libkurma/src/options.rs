@@ -16,6 +16,9 @@ const GROUPS: usize = 16;
 /// Most connections of a client.
 const CONNECTIONS: u32 = 64;
 
+/// Most slots of a session.
+const SLOTS: u32 = 1024;
+
 /// How to connect to a server. To be filled in by `kurma_options_init` first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +62,14 @@ pub struct Options {
     /// Milliseconds for which a path is believed to lead where it led, if the file there is delegated to the client, so that reading again what is kept
     /// costs no round trip; what others do to the directories above it may be seen that much later. 0: each path is walked anew.
     pub entry_timeout: u32,
+    /// Milliseconds that a connection may take to open; 0 for 10,000.
+    pub connect_timeout: u32,
+    /// Requests that are on the way at one time at most, over all connections; 0 for 64. The server may grant fewer.
+    pub slots: u32,
+    /// Bytes of the largest request and the largest reply; 0 for a little more than 4 MiB. The server may grant less.
+    pub message_bytes: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// `cache_bytes` that stand for none (KURMA_NO_CACHE).
@@ -86,6 +97,10 @@ impl Options {
             cache_bytes: 0,
             atomic: 0,
             entry_timeout: 0,
+            connect_timeout: 0,
+            slots: 0,
+            message_bytes: 0,
+            reserved: 0,
         }
     }
 
@@ -144,10 +159,23 @@ impl Options {
             4096..=0x100_0000 => options.transfer = self.transfer as usize,
             _ => return Err(Refusal::invalid("transfer is less than 4 KiB or more than 16 MiB")),
         }
+        match self.slots {
+            0 => {}
+            1..=SLOTS => options.nfs.slots = self.slots,
+            _ => return Err(Refusal::invalid("more than 1,024 slots")),
+        }
+        match self.message_bytes {
+            0 => {}
+            0x1_0000..=0x400_0000 => options.nfs.message_bytes = self.message_bytes,
+            _ => return Err(Refusal::invalid("message_bytes is less than 64 KiB or more than 64 MiB")),
+        }
         match self.cache_bytes {
             0 => {}
             NO_CACHE => options.cache_bytes = 0,
             bytes => options.cache_bytes = bytes,
+        }
+        if self.reserved != 0 {
+            return Err(Refusal::invalid("reserved is not 0"));
         }
         match self.no_extensions {
             0 => {}
@@ -164,6 +192,7 @@ impl Options {
             0 => usual,
             given => Duration::from_millis(given.into()),
         };
+        options.nfs.connect_timeout = milliseconds(self.connect_timeout, options.nfs.connect_timeout);
         options.nfs.timeout = milliseconds(self.timeout, options.nfs.timeout);
         options.nfs.patience = milliseconds(self.patience, options.nfs.patience);
         // SAFETY: of the caller.
@@ -271,6 +300,9 @@ mod tests {
         assert!(refused(Options { minor_version: 3, ..usual }));
         assert!(refused(Options { transfer: 1, ..usual }));
         assert!(refused(Options { connections: 1000, ..usual }));
+        assert!(refused(Options { slots: SLOTS + 1, ..usual }));
+        assert!(refused(Options { message_bytes: 4096, ..usual }));
+        assert!(refused(Options { reserved: 1, ..usual }));
         assert!(refused(Options { group_count: 3, ..usual }));
         assert!(refused(Options { atomic: 2, ..usual }));
         assert!(refused(Options { tls_authorities: c"/etc/hosts".as_ptr(), ..usual }));
@@ -278,6 +310,18 @@ mod tests {
         let no_pem =
             Options { tls_server: c"host".as_ptr(), tls_authorities: c"/etc/hosts".as_ptr(), ..usual };
         assert!(refused(no_pem));
+    }
+
+    #[test]
+    fn numbers_arrive_where_they_belong() {
+        let options =
+            Options { slots: 3, message_bytes: 70_000, connect_timeout: 5, ..Options::of_process() };
+        let options = Options { timeout: 6, patience: 7, entry_timeout: 8, ..options };
+        // SAFETY: its pointers are NULL.
+        let meant = unsafe { options.to_options() }.unwrap();
+        assert_eq!((meant.nfs.slots, meant.nfs.message_bytes), (3, 70_000));
+        let times = [meant.nfs.connect_timeout, meant.nfs.timeout, meant.nfs.patience, meant.entry_timeout];
+        assert_eq!(times, [5, 6, 7, 8].map(Duration::from_millis));
     }
 
     #[test]

@@ -52,6 +52,7 @@
 #![deny(missing_docs)]
 
 mod budget;
+mod busy_poll;
 mod complaints;
 mod connection;
 mod credential;

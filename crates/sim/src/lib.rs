@@ -32,6 +32,7 @@
 //! cargo test -p sim                                 50 lives of 10,000 operations
 //! SIM_SEED=17 cargo test -p sim whatever            that life alone; a failure is made small, and printed
 //! SEEDS=1000 tests/soak sim                         a thousand lives
+//! FIRST_SEED=1000 SEEDS=500 tests/soak sim          five hundred others
 //! SIM_OPERATIONS, SIM_SHRINKS                       operations of a life, lives spent on making a failure small
 //! SIM_TRACE=FILE                                    everything that happened in the life of SIM_SEED
 //! ```

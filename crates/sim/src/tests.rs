@@ -2,6 +2,7 @@
 //! of random numbers (branches of `select!`, the order in which the receivers of a channel are woken) follows from that count: the second life of a
 //! process is not the first one again.
 
+use std::ops::Range;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,15 +34,16 @@ fn process(test: &str, environment: &[(&str, &str)]) -> Output {
     command.output().unwrap()
 }
 
-/// Does this for all numbers below `end`, as many at once as there are processors.
-fn for_each(end: u64, each: impl Fn(u64) + Sync) {
-    let (next, workers) = (AtomicU64::new(0), std::thread::available_parallelism().map_or(1, usize::from));
+/// Does this for all these numbers, as many at once as there are processors.
+fn for_each(numbers: Range<u64>, each: impl Fn(u64) + Sync) {
+    let (next, workers) =
+        (AtomicU64::new(numbers.start), std::thread::available_parallelism().map_or(1, usize::from));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= end {
+                    if number >= numbers.end {
                         return;
                     }
                     each(number);
@@ -79,7 +81,8 @@ fn whatever_happens_nothing_is_lost_shown_or_left_behind() {
         return life_of(number("SIM_SEED", 0));
     }
     let failed = AtomicU64::new(0);
-    for_each(number("SEEDS", SEEDS), |seed| {
+    let first = number("FIRST_SEED", 0);
+    for_each(first..first + number("SEEDS", SEEDS), |seed| {
         let lived = process(LIFE, &[("SIM_SEED", &seed.to_string())]);
         let said = String::from_utf8_lossy(&lived.stdout);
         match said.lines().find_map(|line| line.find("SIM_SEED=").map(|at| &line[at..])) {
@@ -140,7 +143,7 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
 fn every_broken_promise_is_noticed() {
     const BROKEN: &str = "SIM_BROKEN";
     let Ok(broken) = std::env::var(BROKEN) else {
-        return for_each(Mutant::ALL.len() as u64, |number| {
+        return for_each(0..Mutant::ALL.len() as u64, |number| {
             let found = process("every_broken_promise_is_noticed", &[(BROKEN, &number.to_string())]);
             let said = String::from_utf8_lossy(&found.stdout);
             println!("{said}");

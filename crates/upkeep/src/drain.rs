@@ -19,6 +19,8 @@ const BATCH: usize = 64;
 const PARALLEL: usize = 8;
 /// The pause between two passes that got nothing done.
 const PAUSE: Duration = Duration::from_secs(10);
+/// The first pause when all has moved and only garbage is waited for; each is twice as long as the one before, up to [`PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// How long superseded versions may need to leave the cloud after they are due.
 const GRACE: Duration = Duration::from_secs(70);
 /// Objects left behind that are counted.
@@ -116,6 +118,7 @@ impl Drainer {
         }
         let pace = Mutex::new(Pace::new(self.rate, clock));
         let mut clean_since = None;
+        let mut pause = FIRST_PAUSE;
         let mut apart = false;
         loop {
             // Configurations change over restarts, and clouds come back.
@@ -133,7 +136,7 @@ impl Drainer {
                 Ok(pass) => pass,
                 Err(problem) => {
                     self.stuck(owner, &mut progress, problem.to_string()).await;
-                    clean_since = None;
+                    (clean_since, pause) = (None, FIRST_PAUSE);
                     continue;
                 }
             };
@@ -147,6 +150,7 @@ impl Drainer {
             });
             owner.told(&progress);
             let Some(since) = clean_since else {
+                pause = FIRST_PAUSE;
                 if !is_going {
                     clock.sleep(PAUSE).await;
                 }
@@ -155,7 +159,7 @@ impl Drainer {
             if let Err(problem) = owner.back_up(true).await {
                 self.stuck(owner, &mut progress, problem).await;
                 // Garbage that waited for the backup can leave only now.
-                clean_since = None;
+                (clean_since, pause) = (None, FIRST_PAUSE);
                 continue;
             }
             let left_behind = self.left_behind().await;
@@ -171,7 +175,8 @@ impl Drainer {
                     tracing::debug!(%error, "garbage of a cloud that is drained");
                 }
             }
-            clock.sleep(Duration::from_secs(1)).await;
+            clock.sleep(pause).await;
+            pause = PAUSE.min(pause * 2);
         }
     }
 

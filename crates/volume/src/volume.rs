@@ -186,11 +186,11 @@ impl Inner {
 
     pub fn damaged(
         &self,
-        what: &str,
+        what: &'static str,
         object: ObjectId,
     ) -> impl FnOnce(crate::row::BadRow) -> VolumeError + use<> {
-        let what = format!("{what} {object} of volume {}", self.id);
-        move |cause| VolumeError::Damaged { what, cause }
+        let volume = self.id;
+        move |cause| VolumeError::Damaged { what: format!("{what} {object} of volume {volume}"), cause }
     }
 
     /// Decodes an inode's row.

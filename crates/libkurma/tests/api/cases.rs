@@ -114,6 +114,7 @@ cases! {
         a_walk_finds_everything_once_breadth_first
         a_directory_of_many_pages_is_listed_once_beside_others
         a_listing_ends_when_the_callback_says_so_or_a_directory_cannot_be_read
+        a_listing_that_goes_on_tells_of_each_directory_that_cannot_be_read
         a_deep_directory_takes_two_round_trips
         several_may_make_the_same_directory_at_once
         a_file_on_the_way_to_a_directory_is_an_error

@@ -210,14 +210,25 @@ static void what_is_done_to_one_file_in_a_row_is_one_open(world *w)
 
 static void no_message_is_longer_than_was_asked_for(world *w)
 {
-	kurma_options options = superuser();
-	options.transfer = 64 << 10;
-	kurma_client *client = another_with(w, options);
-	kurma_statistics before = so_far(client);
-	OK(kurma_write_file(client, "/home/a", bytes(1 << 20, 3), 1 << 20, 0600));
-	kurma_statistics spent = since(client, before);
-	CHECK(spent.round_trips >= 16 && spent.bytes_out >= 1 << 20);
-	OK(kurma_close(client));
+	for (int way = 0; way < 2; way++) {
+		kurma_options options = superuser();
+		if (way == 0) {
+			options.transfer = 64 << 10;
+		} else {
+			options.message_bytes = 64 << 10;
+			options.slots = 1;
+			options.connect_timeout = 5000;
+		}
+		kurma_client *client = another_with(w, options);
+		kurma_statistics before = so_far(client);
+		OK(kurma_write_file(client, "/home/a", bytes(1 << 20, 3), 1 << 20, 0600));
+		kurma_statistics spent = since(client, before);
+		CHECK(spent.round_trips >= 16 && spent.bytes_out >= 1 << 20);
+		kurma_read_arg read = reading("/home/a", 0, 1 << 20);
+		OK(kurma_vread(client, &read, 1));
+		CHECK(read.done == 1 << 20 && memcmp(read.data, bytes(1 << 20, 3), 1 << 20) == 0);
+		OK(kurma_close(client));
+	}
 }
 
 /* Bytes received when a file of 100,000 is read for the second time with so much memory. */

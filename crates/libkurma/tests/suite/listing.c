@@ -136,7 +136,49 @@ static void a_listing_ends_when_the_callback_says_so_or_a_directory_cannot_be_re
 	FAILS(ENOTDIR, 0, kurma_vlistdir(w->client, &file, 1, 0, 0, stop_at_third, &called));
 }
 
+typedef struct rest {
+	char text[600];
+	size_t entries;
+	int stop_at_error;
+} rest;
+
+static int note(const kurma_entry *entry, void *opaque)
+{
+	rest *r = opaque;
+	CHECK(entry->reserved == 0);
+	if (entry->status == 0) {
+		CHECK(entry->name && entry->attributes && entry->name_length == strlen(entry->name));
+		r->entries++;
+		return 0;
+	}
+	CHECK(!entry->name && !entry->attributes && entry->name_length == 0);
+	size_t end = strlen(r->text);
+	snprintf(r->text + end, sizeof r->text - end, "%s %s;", entry->directory.path,
+		 entry->status == ENOENT ? "is missing" : entry->status == ENOTDIR ? "is no directory" : "?");
+	return r->stop_at_error;
+}
+
+static void a_listing_that_goes_on_tells_of_each_directory_that_cannot_be_read(world *w)
+{
+	make_directory(w, "/home/a");
+	make_directory(w, "/home/a/below");
+	make_directory(w, "/home/b");
+	make(w, "/home/a/below/f0", "");
+	make(w, "/home/b/f1", "");
+	kurma_file some[] = { AT("/home/none"), AT("/home/a"), AT("/home/b/f1"), AT("/home/b") };
+	rest r = { .entries = 0 };
+	kurma_result result = kurma_vlistdir(w->client, some, 4, KURMA_SIZE, KURMA_RECURSIVE | KURMA_GO_ON, note, &r);
+	OK(result);
+	CHECK(result.done == 3 && r.entries == 3);
+	CHECK(strcmp(r.text, "/home/none is missing;/home/b/f1 is no directory;") == 0);
+	rest ended = { .stop_at_error = 1 };
+	result = kurma_vlistdir(w->client, some, 4, 0, KURMA_GO_ON, note, &ended);
+	CHECK(result.status == ECANCELED && result.done == 0 && ended.entries == 0);
+	FAILS(EINVAL, KURMA_NO_INDEX, kurma_vlistdir(w->client, some, 4, 0, KURMA_CREATE, note, &ended));
+}
+
 const test_case listing_cases[] = {
+	CASE(a_listing_that_goes_on_tells_of_each_directory_that_cannot_be_read),
 	CASE(a_walk_finds_everything_once_breadth_first),
 	CASE(a_directory_of_many_pages_is_listed_once_beside_others),
 	CASE(a_listing_ends_when_the_callback_says_so_or_a_directory_cannot_be_read),

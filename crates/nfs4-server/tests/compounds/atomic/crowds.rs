@@ -85,33 +85,39 @@ async fn look(session: &Session, files: &[FileHandle]) -> Vec<u8> {
         .collect()
 }
 
-/// Readers see all of a set or nothing of it.
+/// Rounds after which nobody has seen what there is to see.
+const MOST_ROUNDS: usize = 2_000;
+
+/// Readers see all of a set or nothing of it: so many rounds, and until they have seen both.
 pub async fn see_all_or_nothing(server: SocketAddr, rounds: usize) {
     let (writer, reader) = (connect(server, "writer").await, connect(server, "reader").await);
     let root = folder(&writer, "made").await;
-    let done = Arc::new(AtomicBool::new(false));
+    let enough = Arc::new(AtomicBool::new(false));
     let making = tokio::spawn({
-        let (root, done) = (root.clone(), done.clone());
+        let (root, enough) = (root.clone(), enough.clone());
         async move {
-            for _ in 0..rounds {
+            for round in 0..MOST_ROUNDS {
+                if round >= rounds && enough.load(Ordering::SeqCst) {
+                    break;
+                }
                 for change in [Change::Make, Change::Remove] {
                     assert_eq!(again(&writer, &change.of(&root, &[])).await.status, NfsStatus::Ok);
                 }
             }
-            done.store(true, Ordering::SeqCst);
         }
     });
-    let mut looks = 0;
-    while !done.load(Ordering::SeqCst) {
+    let mut seen = BTreeSet::new();
+    while !making.is_finished() {
         let entries = reader.read_directory(&root, Bitmap::EMPTY).await.unwrap().len();
         assert!(entries == 0 || entries == FILES, "{entries} files");
-        looks += 1;
+        seen.insert(entries);
+        enough.store(seen.len() == 2, Ordering::SeqCst);
     }
     making.await.unwrap();
-    assert!(looks > 0);
+    assert_eq!(seen, BTreeSet::from([0, FILES]), "all and nothing were there to see");
 }
 
-/// What several clients write to the same files never mixes.
+/// What several clients write to the same files never mixes: so many rounds, and until two of them were seen.
 pub async fn never_mix(server: SocketAddr, rounds: usize) {
     let maker = connect(server, "maker").await;
     let root = folder(&maker, "written").await;
@@ -121,26 +127,32 @@ pub async fn never_mix(server: SocketAddr, rounds: usize) {
         files.push(maker.lookup_in(&root, &[&name(number)]).await.unwrap());
     }
     assert_eq!(again(&maker, &Change::Write(0).of(&root, &files)).await.status, NfsStatus::Ok);
+    let enough = Arc::new(AtomicBool::new(false));
     let mut writers = Vec::new();
     for byte in 1..=4 {
-        let (session, root, files) = (connect(server, format!("w{byte}")).await, root.clone(), files.clone());
+        let session = connect(server, format!("w{byte}")).await;
+        let (root, files, enough) = (root.clone(), files.clone(), enough.clone());
         writers.push(tokio::spawn(async move {
-            for _ in 0..rounds {
+            for round in 0..MOST_ROUNDS {
+                if round >= rounds && enough.load(Ordering::SeqCst) {
+                    break;
+                }
                 let reply = again(&session, &Change::Write(byte).of(&root, &files)).await;
                 assert_eq!(reply.status, NfsStatus::Ok);
             }
         }));
     }
-    let mut seen = BTreeSet::new();
+    let mut seen = BTreeSet::<u8>::new();
     while !writers.iter().all(|writer| writer.is_finished()) {
         let bytes = look(&maker, &files).await;
-        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{bytes:?}");
-        seen.insert(bytes[0]);
+        assert!(bytes.len() == FILES && bytes.iter().all(|byte| *byte == bytes[0]), "{bytes:?}");
+        seen.extend(bytes.first().filter(|byte| **byte != 0).copied());
+        enough.store(seen.len() > 1, Ordering::SeqCst);
     }
     for writer in writers {
         writer.await.unwrap();
     }
-    assert!(!seen.is_empty());
+    assert!(seen.len() > 1, "what several of them wrote was there to see: {seen:?}");
 }
 
 /// A transaction that has ended: its mark, and those that it found in the files it read. A mark is written to all of them, except by
