@@ -26,7 +26,6 @@ const LIMITS: Limits = Limits {
     outgoing_calls: 2,
     patience: Duration::from_secs(60),
     recycled_bytes: 64 << 10,
-    busy_poll: Duration::ZERO,
 };
 
 /// Answers with the call's arguments, or as the number of the procedure says.

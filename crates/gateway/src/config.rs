@@ -110,9 +110,6 @@ pub struct NfsConfig {
     /// Address and port of a built-in portmapper, such as `0.0.0.0:111`, for clients that insist on asking one. Without
     /// it there is none, and no client of NFSv4 needs one.
     pub portmapper: Option<SocketAddr>,
-    /// Whether a connection whose client asks again within microseconds looks out for the next request instead of sleeping until it comes:
-    /// faster for programs that wait for each answer, at the cost of processor time while they do. With TLS it never does.
-    pub busy_poll: bool,
     /// TLS.
     pub tls: NfsTlsConfig,
     /// Bounds on what clients may have.
@@ -303,7 +300,6 @@ impl Default for NfsConfig {
             names: OwnerNames::default(),
             domain: None,
             portmapper: None,
-            busy_poll: true,
             tls: NfsTlsConfig::default(),
             limits: NfsLimitsConfig::default(),
         }

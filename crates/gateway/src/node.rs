@@ -190,9 +190,6 @@ impl Node {
         .map_err(StartError::configuration)?;
 
         let mut limits = config.nfs.limits.limits(getrlimit(Resource::Nofile).current);
-        if !config.nfs.busy_poll {
-            limits.busy_poll = Duration::ZERO;
-        }
         // All of it has to fit into one record of the journal.
         limits.atomic_bytes = limits.atomic_bytes.min(shared_store.attachable());
         let server = Server::new(ServerConfig {

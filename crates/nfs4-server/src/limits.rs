@@ -1,7 +1,5 @@
 //! How much clients may have of everything (decision D11).
 
-use std::time::Duration;
-
 /// Bounds of a server. [`Limits::default`] suits a gateway with a few hundred clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -15,8 +13,6 @@ pub struct Limits {
     pub slots: u32,
     /// Bytes of request or reply, RPC headers included.
     pub message_bytes: u32,
-    /// How long a connection looks out for the next request when it has answered: see [`onc_rpc::Limits::busy_poll`].
-    pub busy_poll: Duration,
     /// Bytes that requests being read and replies being written may hold together, over all connections; shared out
     /// fairly by client address.
     pub traffic_bytes: usize,
@@ -69,7 +65,6 @@ impl Default for Limits {
             sessions_per_client: 64,
             slots: 128,
             message_bytes: (4 << 20) + (128 << 10),
-            busy_poll: Duration::from_micros(50),
             traffic_bytes: 256 << 20,
             operations: 2048,
             cached_reply_bytes: 256 << 10,

@@ -410,7 +410,6 @@ impl Server {
         onc_rpc::Limits {
             record_bytes: limits.message_bytes as usize + (64 << 10),
             calls: defaults.calls.max(2 * limits.slots as usize),
-            busy_poll: limits.busy_poll,
             ..defaults
         }
     }
@@ -429,7 +428,6 @@ const UNCALLED: onc_rpc::Limits = onc_rpc::Limits {
     outgoing_calls: 32,
     patience: Duration::from_secs(60),
     recycled_bytes: 0,
-    busy_poll: Duration::ZERO,
 };
 
 #[async_trait]

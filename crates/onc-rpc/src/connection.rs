@@ -8,10 +8,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::budget::{Account, Charge};
-use crate::busy_poll::BusyPoll;
 use crate::complaints::{Complaint, Line, may_tell};
 use crate::gss::{GssServer, Sealed, Verdict};
 use crate::message::Message;
@@ -139,15 +137,9 @@ impl Connection {
 
     async fn read(&mut self) -> Result<(), RpcError> {
         let mut first = true;
-        let mut busy_poll = BusyPoll::new(self.limits.busy_poll);
         loop {
             self.dispatcher.peer.outbox().room().await;
-            let idle = (!self.reader.has_more() && self.is_idle()).then(Instant::now);
-            if let Some(since) = idle {
-                busy_poll.look_out(since, &mut self.reader).await?;
-            }
             let Some(Record { data, charge }) = self.reader.next().await? else { return Ok(()) };
-            busy_poll.came(idle.map(|since| since.elapsed()));
             let bytes = data.len();
             match Message::parse(data)? {
                 Message::Call(call) if is_for_tls(&call) => self.begin_tls(call, first).await?,
@@ -161,11 +153,6 @@ impl Connection {
             }
             first = false;
         }
-    }
-
-    /// Whether all calls are answered, and the answers sent.
-    fn is_idle(&self) -> bool {
-        self.dispatcher.calls.available_permits() == self.limits.calls
     }
 
     async fn call(

@@ -52,7 +52,6 @@
 #![deny(missing_docs)]
 
 mod budget;
-mod busy_poll;
 mod complaints;
 mod connection;
 mod credential;

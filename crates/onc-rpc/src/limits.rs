@@ -22,9 +22,6 @@ pub struct Limits {
     /// Bytes of memory that are kept for records to come, once nobody uses the data of earlier ones any more. It is not counted with
     /// the memory that connections share: for clients.
     pub recycled_bytes: usize,
-    /// How long a connection without TLS looks out for the next call, at most, when it has answered and the calls before came as fast: the
-    /// processor works meanwhile, and need not be woken up. Zero: never.
-    pub busy_poll: Duration,
 }
 
 impl Default for Limits {
@@ -39,7 +36,6 @@ impl Default for Limits {
             outgoing_calls: 256,
             patience: Duration::from_secs(60),
             recycled_bytes: 0,
-            busy_poll: Duration::ZERO,
         }
     }
 }

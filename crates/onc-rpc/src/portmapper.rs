@@ -244,7 +244,6 @@ impl Guest {
             outgoing_calls: 1,
             patience: CONNECTION_LIFE,
             recycled_bytes: 0,
-            busy_poll: Duration::ZERO,
         };
         let Ok(here) = stream.local_addr() else { return };
         let service = Arc::new(At { portmapper: self.portmapper.clone(), here: here.ip() });

@@ -1,19 +1,14 @@
 //! Record marking (RFC 5531 §11): how messages are cut out of a byte stream.
 
-use std::io;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use crate::budget::{Account, Charge};
 use crate::recycler::{Recycler, record_memory};
-use crate::transport::Input;
 use crate::{Limits, RpcError};
 
 /// Marks the last fragment of a record.
@@ -175,40 +170,10 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
 
     /// Receives something; false when the stream has ended.
     async fn receive(&mut self) -> Result<bool, RpcError> {
-        self.make_room();
-        Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
-    }
-
-    fn make_room(&mut self) {
         if self.buffer.capacity() - self.buffer.len() < READ_AHEAD / 4 {
             self.buffer.reserve(READ_AHEAD);
         }
-    }
-}
-
-impl RecordReader<Input> {
-    /// Whether [`receive_now`](Self::receive_now) can be asked.
-    pub fn can_look(&self) -> bool {
-        matches!(self.stream, Input::Tcp(_))
-    }
-
-    /// Receives what a TCP socket has at this moment; false if that is nothing. The end of the stream is something, which
-    /// [`next`](Self::next) finds again. The runtime does not learn of it: it may believe that there is more when there is not, which it finds out,
-    /// and never the other way round.
-    pub fn receive_now(&mut self) -> io::Result<bool> {
-        let Input::Tcp(stream) = &self.stream else { return Ok(true) };
-        let mut space = [MaybeUninit::uninit(); READ_AHEAD / 4];
-        match recv(stream.as_ref(), &mut space, RecvFlags::DONTWAIT) {
-            Ok(((received, _), _)) => {
-                if !received.is_empty() {
-                    self.make_room();
-                    self.buffer.extend_from_slice(received);
-                }
-                Ok(true)
-            }
-            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
     }
 }
 

@@ -130,51 +130,6 @@ async fn the_server_calls_back_while_it_executes_a_call() {
     assert_eq!(answer, xdr::to_bytes(&8u32));
 }
 
-async fn echo(peer: &Peer, number: u32, body: Bytes) {
-    let answer = peer.call(procedure(number), &Credential::None, vec![body.clone()], TIMEOUT).await.unwrap();
-    assert_eq!(answer, body);
-}
-
-/// A client that waits for each answer, and is soon looked out for (`busy_poll`): calls that fit into one look and others, callbacks,
-/// another connection now and then, many calls at once, and the end.
-async fn looked_out_for() {
-    let limits = Limits { busy_poll: TIMEOUT, ..Limits::default() };
-    let (address, server) = serve(Server, limits.clone()).await;
-    let (beside, _) = serve(Server, limits).await;
-    let peer = Peer::connect(address, Arc::new(Server), Limits::default()).await.unwrap();
-    let beside = connect(beside).await;
-    for round in 0..300_usize {
-        let body = Bytes::from(vec![round as u8; round * round * 4]);
-        echo(&peer, if round % 3 == 0 { 6 } else { 1 }, body.clone()).await;
-        if round % 50 == 0 {
-            echo(&beside, 1, body.clone()).await;
-        }
-        if round % 70 == 0 {
-            let many: Vec<_> = (0..20)
-                .map(|_| {
-                    let (peer, body) = (peer.clone(), body.clone());
-                    tokio::spawn(async move { echo(&peer, 1, body).await })
-                })
-                .collect();
-            for one in many {
-                one.await.unwrap();
-            }
-        }
-    }
-    peer.close();
-    server.await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn who_is_looked_out_for_is_served_as_others_are() {
-    looked_out_for().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_looked_out_for_is_served_as_others_are_by_two_workers() {
-    looked_out_for().await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_calls_of_all_sizes_at_once_each_get_their_own_answer() {
     let (address, _) = serve(Server, Limits::default()).await;
