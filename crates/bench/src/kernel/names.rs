@@ -4,7 +4,9 @@ use std::sync::PoisonError;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use nfs4::{Attribute, AttributeValues, CreateType, FileType, NfsArgOp, NfsResOp, Outcome, StateId};
+use nfs4::{
+    Attribute, AttributeValues, CreateType, FileType, LinkArgs, NfsArgOp, NfsResOp, Outcome, StateId,
+};
 use nfs4_client::operations::{create, lookup, put_handle, read_directory, remove, rename, set_attributes};
 
 use super::{ATTRIBUTES, Kernel, TRANSFER, attributes};
@@ -77,6 +79,23 @@ impl Kernel {
         let text = Bytes::copy_from_slice(text.as_bytes()).into();
         let make = create(CreateType::SymbolicLink(text), name, 0o777);
         self.send(&[put_handle(&parent), make, NfsArgOp::GetFh, attributes()]).await.map(drop)
+    }
+
+    pub async fn read_link(&self, path: &str) -> Result<Bytes> {
+        let handle = self.handle(path).await?;
+        match self.send(&[put_handle(&handle), NfsArgOp::ReadLink]).await?.pop() {
+            Some(NfsResOp::ReadLink(Outcome::Ok(text))) => Ok(Bytes::copy_from_slice(text.as_bytes())),
+            _ => anyhow::bail!("a link cannot be read"),
+        }
+    }
+
+    /// A further name, as link(2) makes it.
+    pub async fn hard_link(&self, path: &str, new: &str) -> Result<()> {
+        let (parent, name) = new.rsplit_once('/').context("a path from the root")?;
+        let (file, parent) = (self.handle(path).await?, self.handle(parent).await?);
+        let link = NfsArgOp::Link(LinkArgs { new_name: name.into() });
+        let request = [put_handle(&file), NfsArgOp::SaveFh, put_handle(&parent), link, attributes()];
+        self.send(&request).await.map(drop)
     }
 
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -15,6 +15,7 @@ const SIZE: usize = 4 << 10;
 pub enum Call {
     Read,
     Write,
+    Open,
     GetAttributes,
     SetAttributes,
     Copy,
@@ -22,13 +23,16 @@ pub enum Call {
     MakeDirectory,
     List,
     SymbolicLink,
+    ReadLink,
+    HardLink,
     Remove,
     Rename,
 }
 
-pub const CALLS: [Call; 11] = [
+pub const CALLS: [Call; 14] = [
     Call::Read,
     Call::Write,
+    Call::Open,
     Call::GetAttributes,
     Call::SetAttributes,
     Call::Copy,
@@ -36,9 +40,14 @@ pub const CALLS: [Call; 11] = [
     Call::MakeDirectory,
     Call::List,
     Call::SymbolicLink,
+    Call::ReadLink,
+    Call::HardLink,
     Call::Remove,
     Call::Rename,
 ];
+
+/// Of symbolic links.
+const TEXT: &str = "somewhere";
 
 /// What is there before the call.
 fn old(folder: &str, n: usize) -> String {
@@ -59,6 +68,7 @@ impl Call {
         match self {
             Call::Read => "vread",
             Call::Write => "vwrite",
+            Call::Open => "vopen and vclose",
             Call::GetAttributes => "vgetattrs",
             Call::SetAttributes => "vsetattrs",
             Call::Copy => "vcopy",
@@ -66,6 +76,8 @@ impl Call {
             Call::MakeDirectory => "vmkdir",
             Call::List => "vlistdir",
             Call::SymbolicLink => "vsymlink",
+            Call::ReadLink => "vreadlink",
+            Call::HardLink => "vhardlink",
             Call::Remove => "vremove",
             Call::Rename => "vrename",
         }
@@ -79,6 +91,10 @@ impl Call {
                 client.vmkdir((0..count).map(|n| (old(folder, n).into(), 0o755)).collect()).await?;
                 let write = |n| Write::whole(format!("{}/file", old(folder, n)), 0o644, Bytes::new());
                 client.vwrite((0..count).map(write).collect()).await?;
+            }
+            Call::ReadLink => {
+                let link = |n| (old(folder, n).into(), Bytes::from_static(TEXT.as_bytes()));
+                client.vsymlink((0..count).map(link).collect()).await?;
             }
             _ => {
                 let write = |n| Write::whole(old(folder, n), 0o644, content(b'o'));
@@ -102,6 +118,11 @@ impl Call {
                 let write = |n| Write { stable: true, ..Write::whole(new(folder, n), 0o644, content(b'n')) };
                 client.vwrite(range.map(write).collect()).await?;
             }
+            Call::Open => {
+                let opened =
+                    client.vopen_simple(range.map(|n| old(folder, n).into()).collect(), false).await?;
+                client.vclose(opened).await?;
+            }
             Call::GetAttributes => {
                 let targets = range.map(|n| old(folder, n).into()).collect();
                 let found = client.vgetattrs(targets, AttributeSet::STAT).await?;
@@ -122,8 +143,16 @@ impl Call {
                 ensure!(names == count, "{names} names in {count} directories");
             }
             Call::SymbolicLink => {
-                let link = |n| (new(folder, n).into(), Bytes::from_static(b"somewhere"));
+                let link = |n| (new(folder, n).into(), Bytes::from_static(TEXT.as_bytes()));
                 client.vsymlink(range.map(link).collect()).await?;
+            }
+            Call::ReadLink => {
+                let texts = client.vreadlink(range.map(|n| old(folder, n).into()).collect()).await?;
+                ensure!(texts.iter().all(|text| text == TEXT), "a link leads elsewhere");
+            }
+            Call::HardLink => {
+                let link = |n| (old(folder, n).into(), new(folder, n).into());
+                client.vhardlink(range.map(link).collect()).await?;
             }
             Call::Remove => {
                 client.vremove(range.map(|n| old(folder, n).into()).collect()).await?;
@@ -142,12 +171,15 @@ impl Call {
         match self {
             Call::Read => ensure!(kernel.read(&old).await? == SIZE as u64, "a file is too short"),
             Call::Write => kernel.write(&new, &content(b'n')).await?,
+            Call::Open => kernel.open_and_close(&old).await?,
             Call::GetAttributes => kernel.stat(&old).await?,
             Call::SetAttributes => kernel.set_mode(&old, 0o600).await?,
             Call::Copy | Call::ServerCopy => kernel.copy(&old, &new).await?,
             Call::MakeDirectory => kernel.make_directory(&new).await?,
             Call::List => ensure!(kernel.list(&old).await?.len() == 1, "another number of names"),
-            Call::SymbolicLink => kernel.symbolic_link(&new, "somewhere").await?,
+            Call::SymbolicLink => kernel.symbolic_link(&new, TEXT).await?,
+            Call::ReadLink => ensure!(kernel.read_link(&old).await? == TEXT, "a link leads elsewhere"),
+            Call::HardLink => kernel.hard_link(&old, &new).await?,
             Call::Remove => kernel.remove(&old).await?,
             Call::Rename => kernel.rename(&old, &new).await?,
         }
@@ -161,15 +193,17 @@ impl Call {
         let made = names.iter().filter(|entry| is_new(&entry.name)).count();
         let kept = names.len() - made;
         let expected = match self {
-            Call::Read | Call::GetAttributes | Call::SetAttributes | Call::List => (count, 0),
+            Call::Read | Call::Open | Call::GetAttributes | Call::SetAttributes | Call::List => (count, 0),
+            Call::ReadLink => (count, 0),
             Call::Write | Call::MakeDirectory | Call::SymbolicLink | Call::Rename => (0, count),
-            Call::Copy | Call::ServerCopy => (count, count),
+            Call::Copy | Call::ServerCopy | Call::HardLink => (count, count),
             Call::Remove => (0, 0),
         };
         ensure!((kept, made) == expected, "{kept} old and {made} new names in {folder}");
         let is_right = |entry: &vector_client::Entry| match self {
             Call::MakeDirectory => entry.attributes.is(Kind::Directory),
-            Call::SymbolicLink => entry.attributes.is(Kind::SymbolicLink),
+            Call::SymbolicLink | Call::ReadLink => entry.attributes.is(Kind::SymbolicLink),
+            Call::HardLink => entry.attributes.links == Some(2),
             Call::SetAttributes => entry.attributes.mode == Some(0o600),
             Call::List => true,
             _ => entry.attributes.size == Some(SIZE as u64),
