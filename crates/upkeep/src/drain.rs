@@ -117,8 +117,8 @@ impl Drainer {
             self.stuck(owner, &mut progress, problem).await;
         }
         let pace = Mutex::new(Pace::new(self.rate, clock));
-        let mut clean_since = None;
-        let mut pause = FIRST_PAUSE;
+        // Since when nothing is left to be moved, and how long the next pause is.
+        let mut clean = None;
         let mut apart = false;
         loop {
             // Configurations change over restarts, and clouds come back.
@@ -136,12 +136,12 @@ impl Drainer {
                 Ok(pass) => pass,
                 Err(problem) => {
                     self.stuck(owner, &mut progress, problem.to_string()).await;
-                    (clean_since, pause) = (None, FIRST_PAUSE);
+                    clean = None;
                     continue;
                 }
             };
             let now = clock.monotonic();
-            clean_since = if pass == Pass::default() { clean_since.or(Some(now)) } else { None };
+            clean = if pass == Pass::default() { clean.or(Some((now, FIRST_PAUSE))) } else { None };
             let left = (pass.lost + pass.failed).saturating_sub(pass.rebuilt);
             let is_going = pass.moved + pass.rebuilt > 0;
             progress.stuck = left;
@@ -149,8 +149,7 @@ impl Drainer {
                 format!("{left} fragments can neither be copied nor rebuilt at present; see `kurma status`")
             });
             owner.told(&progress);
-            let Some(since) = clean_since else {
-                pause = FIRST_PAUSE;
+            let Some((since, pause)) = clean else {
                 if !is_going {
                     clock.sleep(PAUSE).await;
                 }
@@ -159,7 +158,7 @@ impl Drainer {
             if let Err(problem) = owner.back_up(true).await {
                 self.stuck(owner, &mut progress, problem).await;
                 // Garbage that waited for the backup can leave only now.
-                (clean_since, pause) = (None, FIRST_PAUSE);
+                clean = None;
                 continue;
             }
             let left_behind = self.left_behind().await;
@@ -176,7 +175,7 @@ impl Drainer {
                 }
             }
             clock.sleep(pause).await;
-            pause = PAUSE.min(pause * 2);
+            clean = Some((since, PAUSE.min(pause * 2)));
         }
     }
 

@@ -257,9 +257,15 @@ static void a_lost_answer_is_told_as_unknown_and_nothing_is_repeated(world *w)
 	kurma_write_arg writes[] = { whole("/home/log", 0600, line), whole("/home/other", 0600, line) };
 	writes[0].flags = writes[1].flags = KURMA_CREATE;
 	writes[0].offset = KURMA_APPEND;
+	kurma_client *closing = impatient(w);
+	uint64_t fd;
+	const char *open = "/home/open";
+	OK(kurma_vopen_simple(closing, &open, 1, KURMA_READ | KURMA_CREATE, 0600, &fd));
 	until_it_has_happened();
 	kurma_result result = kurma_vwrite(client, writes, 2);
 	CHECK(result.status == EIO && result.done == 0 && result.index == 0 && result.unknown == 2);
+	result = kurma_vclose(closing, &fd, 1);
+	CHECK(result.status == EIO && result.done == 0 && result.index == 0 && result.unknown == 1);
 	/* If it were looked at again, this would be seen in the file. */
 	memset(line, 'X', sizeof line - 1);
 	kurma_close(client);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use nfs4::{NfsResOp, NfsStatus, Outcome};
-use nfs4_client::operations::close;
+use nfs4_client::operations::{close, only_reads};
 use nfs4_client::{ClientError, Reply};
 
 use super::links::keep_in_root;
@@ -501,9 +501,9 @@ pub(super) fn refusal(step: &Step, status: NfsStatus) -> Error {
     }
 }
 
-/// Whether the compound may have been done, and may have changed something.
+/// Whether the compound may have been done, and may have changed something: a file, or whether one is open.
 pub(super) fn is_doubtful(error: &ClientError, plan: &Plan) -> bool {
-    crate::error::is_unknown(error) && !plan.only_reads
+    crate::error::is_unknown(error) && !plan.operations.iter().all(only_reads)
 }
 
 /// Whether it has no effect at all, so that it may be under way beside others and be forgotten.
