@@ -59,7 +59,8 @@ async fn links_are_followed_or_not_as_asked() {
         world.client.vwrite(vec![Write::whole(file(0), 0o640, "x")]).await.unwrap();
         let (link, wanted) = (Target::from("/home/link"), AttributeSet::KIND | AttributeSet::SIZE);
         let own = world.client.vlgetattrs(vec![link.clone()], wanted).await.unwrap().remove(0);
-        assert_eq!((own.kind, own.size), (Some(Kind::SymbolicLink), Some(2)));
+        assert_eq!(own.kind, Some(Kind::SymbolicLink));
+        assert!(own.size == Some(2) || world.is_ganesha(), "in memory it gives links no size");
         let others = world.client.vgetattrs(vec![link.clone(), file(0)], wanted).await.unwrap();
         assert_eq!((others[0].kind, others[0].size), (Some(Kind::File), Some(1)));
         assert_eq!(others[0], others[1]);

@@ -9,9 +9,9 @@ use vector_client::{AttributeSet, Creation, Error, Options, Read, Target, Write}
 use crate::world::World;
 
 /// A client of each kind, and the asynchronous one beside it.
-async fn each() -> Vec<(World, Client)> {
+async fn each(worlds: impl IntoIterator<Item = World>) -> Vec<(World, Client)> {
     let mut both = Vec::new();
-    for world in World::each().await {
+    for world in worlds {
         let address = world.address().map(|it| it.to_string());
         let directory = world.directory().map(Path::to_path_buf);
         let client = outside(|| match (address, directory) {
@@ -30,7 +30,7 @@ fn outside<T: Send>(call: impl FnOnce() -> T + Send) -> T {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_call_waits_for_its_result() {
-    for (world, client) in each().await {
+    for (world, client) in each(World::each().await).await {
         outside(|| {
             client.vmkdir(vec![("/home/a".into(), 0o755)]).unwrap();
             client.vwrite(vec![Write::whole("/home/a/b", 0o600, "content")]).unwrap();
@@ -65,7 +65,7 @@ async fn every_kind_of_call_waits_for_its_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_threads_call_at_once() {
-    for (_world, client) in each().await {
+    for (_world, client) in each(World::of_ours().await).await {
         let create = Some(Creation { mode: 0o600, exclusive: false });
         outside(|| {
             thread::scope(|scope| {
@@ -91,7 +91,7 @@ async fn many_threads_call_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asynchronous_code_gets_an_error_instead_of_waiting_and_may_drop_the_client() {
-    for (world, client) in each().await {
+    for (world, client) in each(World::each().await).await {
         let failure = client.vmkdir(vec![("/home/a".into(), 0o755)]).unwrap_err();
         assert!(matches!(failure.error, Error::Unsupported(_)), "{failure}");
         assert_eq!((failure.index(), failure.unknown), (0, 0));

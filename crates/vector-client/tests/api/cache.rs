@@ -58,7 +58,7 @@ async fn an_unchanged_file_is_read_again_in_one_round_trip_without_its_content()
 
 #[tokio::test]
 async fn what_another_client_has_changed_comes_in_the_same_round_trip() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     let other = world.another().await;
     let data = content(5000, 1);
     other.vwrite(vec![Write::whole("/home/a", 0o600, data.clone())]).await.unwrap();
@@ -163,7 +163,7 @@ async fn of_many_files_that_were_changed_the_content_of_the_last_comes_once() {
 
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_is_never_the_file_it_led_to() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     let other = world.another().await;
     let both = ["/home/a", "/home/b"];
     other.vwrite(both.map(|name| Write::whole(name, 0o600, name)).to_vec()).await.unwrap();
@@ -218,7 +218,7 @@ async fn files_that_have_the_same_change_are_told_apart_when_their_directories_c
 
 #[tokio::test]
 async fn what_must_not_be_read_any_more_is_not_read() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     let change = |options: &mut vector_client::Options| {
         options.nfs.credential = onc_rpc::Credential::Sys(onc_rpc::AuthSys::new(1000, 1000));
     };
@@ -234,7 +234,7 @@ async fn what_must_not_be_read_any_more_is_not_read() {
 
 #[tokio::test]
 async fn a_vector_that_changes_a_file_reads_it_as_it_is_at_that_place() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     world.client.vwrite(vec![Write::whole("/home/a", 0o600, "one")]).await.unwrap();
     assert_eq!(whole(&world.client, "/home/a").await, "one");
     let read = || Step::Read(Read::new("/home/a", 0, 10));
@@ -249,7 +249,7 @@ async fn a_vector_that_changes_a_file_reads_it_as_it_is_at_that_place() {
 
 #[tokio::test]
 async fn what_is_open_for_writing_alone_is_not_read_from_memory_either() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     world.client.vwrite(vec![Write::whole("/home/a", 0o600, "one")]).await.unwrap();
     let both = world.client.open(Open::write("/home/a")).await.unwrap();
     let only = world.client.open(Open { read: false, ..Open::write("/home/a") }).await.unwrap();

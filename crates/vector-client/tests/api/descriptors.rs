@@ -37,7 +37,7 @@ async fn files_are_opened_as_each_is_wanted_in_one_round_trip() {
 #[tokio::test]
 async fn what_is_open_for_reading_alone_is_not_written_however_little() {
     let strangers = World::with(Default::default(), |options| options.extensions = false).await;
-    let [server, local] = World::each().await;
+    let [server, local] = World::of_ours().await;
     for world in [server, local, strangers] {
         world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
         let read = world.client.vopen(vec![Open::read("/home/a")]).await.unwrap()[0];
@@ -55,7 +55,7 @@ async fn what_is_open_for_reading_alone_is_not_written_however_little() {
 
 #[tokio::test]
 async fn a_copy_between_open_files_may_replace_what_is_there() {
-    for world in World::each().await {
+    for world in World::of_ours().await {
         let files = vec![Write::whole("/home/a", 0o600, "new"), Write::whole("/home/b", 0o600, "longer")];
         world.client.vwrite(files.clone()).await.unwrap();
         let opens = vec![Open::read("/home/a"), Open::write("/home/b")];
@@ -75,7 +75,7 @@ async fn a_copy_between_open_files_may_replace_what_is_there() {
 
 #[tokio::test]
 async fn an_open_file_is_a_target_of_every_kind_of_call() {
-    for world in World::each().await {
+    for world in World::of_ours().await {
         world.client.vwrite(vec![Write::whole("/home/c", 0o600, "here")]).await.unwrap();
         let open = world.client.vopen(vec![Open::write("/home/c")]).await.unwrap()[0];
         world.client.vrename(vec![("/home/c".into(), "/home/d".into())]).await.unwrap();
@@ -100,7 +100,7 @@ async fn an_open_file_is_a_target_of_every_kind_of_call() {
 
 #[tokio::test]
 async fn a_path_may_begin_at_a_handle() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     world.client.vmkdir(vec![("/home/a".into(), 0o755), ("/home/a/b".into(), 0o755)]).await.unwrap();
     world.client.vwrite(vec![Write::whole("/home/a/b/c", 0o600, "here")]).await.unwrap();
     let handle =
@@ -126,7 +126,7 @@ async fn what_was_opened_before_a_failure_stays_open() {
 
 #[tokio::test]
 async fn an_open_that_a_failed_vector_left_behind_is_closed() {
-    for world in World::each().await {
+    for world in World::of_ours().await {
         world.client.vwrite(vec![Write::whole("/home/a", 0o600, "a")]).await.unwrap();
         // Fails after the OPEN, in the READ: there is nothing so far out.
         let steps = vec![Step::Write(Write::new("/home/a", u64::MAX - 1, "beyond"))];
@@ -171,7 +171,7 @@ async fn a_copy_from_an_open_file_survives_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn what_is_written_and_closed_by_one_vector_is_safe() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     let operations = async |steps: Vec<Step>| {
         let before = world.client.statistics().operations;
         world.client.execute(steps).await.unwrap();
@@ -214,7 +214,7 @@ async fn nothing_is_done_behind_data_that_turns_out_to_be_lost() {
 #[tokio::test]
 async fn what_is_too_far_out_for_a_file_is_not_appended() {
     let strangers = World::with(Default::default(), |options| options.extensions = false).await;
-    let [server, local] = World::each().await;
+    let [server, local] = World::of_ours().await;
     for world in [server, local, strangers] {
         world.client.vwrite(vec![Write::whole("/home/a", 0o600, "keep")]).await.unwrap();
         let open = world.client.open(Open::write("/home/a")).await.unwrap();

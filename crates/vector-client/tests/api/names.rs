@@ -22,7 +22,7 @@ async fn a_tree_is_made_in_one_round_trip() {
 
 #[tokio::test]
 async fn the_next_directory_is_reached_from_the_one_before() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     let mut path = String::from("/home");
     let mut tree = Vec::new();
     for name in ["2", "3", "4", "5", "6", "7", "a"] {
@@ -89,7 +89,7 @@ async fn two_hundred_objects_are_removed_in_one_round_trip_and_a_full_directory_
 
 #[tokio::test]
 async fn a_thousand_elements_are_four_round_trips() {
-    let world = World::new().await;
+    let world = World::over_nfs().await;
     let make = (0..1000).map(|n| (Target::from(format!("/home/{n}")), 0o755)).collect();
     let made = world.costing(4, world.client.vmkdir(make)).await;
     assert_eq!(made.unwrap().len(), 1000);

@@ -90,7 +90,7 @@ fn what_is_forbidden_is_refused_for_the_same_reason_everywhere() {
         return;
     }
     let (root, user) = (Runtime::new().unwrap(), runtime_of_user());
-    for world in root.block_on(World::each()) {
+    for world in root.block_on(World::of_ours()) {
         root.block_on(prepare(&world.client));
         user.block_on(async {
             let client = as_user(&world).await;

@@ -4,7 +4,7 @@ use vector_client::{AttributeSet, Client, Creation, Done, Error, Open, Read, Ste
 
 use crate::world::World;
 
-async fn worlds() -> [World; 2] {
+async fn worlds() -> Vec<World> {
     let worlds = World::each().await;
     for world in &worlds {
         fill(&world.client).await;

@@ -30,7 +30,7 @@ async fn until_it_has(client: &Client, path: &str, size: u64) {
 
 #[tokio::test]
 async fn what_is_written_in_pieces_of_any_size_is_one_file() {
-    for world in World::each().await {
+    for world in World::of_ours().await {
         let all = bytes(7 * MIB + 77);
         let mut writer = world.client.writer(new(&world.client, "/home/a").await, 0);
         let mut synced = 0;
@@ -61,7 +61,7 @@ async fn what_is_written_in_pieces_of_any_size_is_one_file() {
 
 #[tokio::test]
 async fn a_small_file_is_one_round_trip_and_a_large_one_one_for_each_piece() {
-    for world in World::each().await {
+    for world in World::of_ours().await {
         let descriptor = new(&world.client, "/home/small").await;
         let small = async {
             let mut writer = world.client.writer(descriptor, 0);
@@ -128,7 +128,7 @@ async fn a_failure_is_said_once_and_that_there_was_one_ever_after() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_has_taken_all_and_a_writer_that_is_dropped_goes_on() {
-    for world in World::each().await {
+    for world in World::of_ours().await {
         let all = bytes(40 * MIB + 3);
         let mut writer = world.client.writer(new(&world.client, "/home/d").await, 0);
         // There is room for sixteen pieces.

@@ -4,8 +4,8 @@ use vector_client::{Client, Options, Read, Write};
 
 use crate::calls::{self, Has};
 use crate::counted::Counted;
-use crate::ganesha_server::Ganesha;
 use crate::page;
+use crate::world::ganesha_server::Ganesha;
 
 /// Operations that NFS-Ganesha 4.3 takes at once, whatever it grants.
 const OPERATIONS: u32 = 100;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use environment::Environment;
 use tempfile::TempDir;
 
-/// A server that ends with this, with one export, `/home`. A file has 64 KiB at most.
+/// A server that ends with this, with one export, `/home`. A file has 2 MiB at most.
 pub struct Ganesha {
     pub address: SocketAddr,
     child: Child,
@@ -65,7 +65,7 @@ NFSV4 {{ Minor_Versions = 1, 2; Graceless = true; RecoveryBackend = fs; Recovery
     Only_Numeric_Owners = true; Delegations = false; }}
 EXPORT {{ Export_Id = 1; Path = \"/home\"; Pseudo = \"/home\"; Protocols = 4; Transports = TCP; Access_Type = RW;
     Squash = None; SecType = sys; FSAL {{ Name = MEM; }} }}
-MEM {{ Inode_Size = 65536; }}
+MEM {{ Inode_Size = 2097152; }}
 LOG {{ Default_Log_Level = EVENT; }}
 ",
         folder = folder.display()

@@ -7,7 +7,6 @@ mod calls;
 mod capture;
 mod counted;
 mod ganesha;
-mod ganesha_server;
 mod page;
 mod relay;
 #[path = "../api/world.rs"]
