@@ -11,21 +11,32 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A line that shows itself when it is worth it, and goes when it is dropped.
 pub struct Progress {
-    label: &'static str,
     begun: Instant,
+    /// If anybody sees it. It measures the rate before it is shown, too.
     bar: Option<ProgressBar>,
-    is_watched: bool,
+    form: Option<Form>,
+    is_shown: bool,
+}
+
+/// What the line tells.
+#[derive(Clone, Copy, PartialEq)]
+struct Form {
+    has_total: bool,
+    is_bytes: bool,
 }
 
 impl Progress {
     #[allow(clippy::disallowed_methods)] // people wait by the real clock
     pub fn new(label: &'static str) -> Progress {
-        Progress { label, begun: Instant::now(), bar: None, is_watched: std::io::stderr().is_terminal() }
+        let bar = std::io::stderr()
+            .is_terminal()
+            .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_prefix(label));
+        Progress { begun: Instant::now(), bar, form: None, is_shown: false }
     }
 
     /// Whether anybody sees it.
     pub fn is_watched(&self) -> bool {
-        self.is_watched
+        self.bar.is_some()
     }
 
     /// Takes `{unit, done, total}` of the gateway.
@@ -36,39 +47,42 @@ impl Progress {
 
     /// So much is done.
     pub fn set(&mut self, done: u64, total: Option<u64>, is_bytes: bool) {
-        if !self.is_watched || self.begun.elapsed() < PATIENCE {
-            return;
+        let Some(bar) = &self.bar else { return };
+        let form = Form { has_total: total.is_some(), is_bytes };
+        if self.form != Some(form) {
+            self.form = Some(form);
+            bar.set_style(style(form));
         }
-        let label = self.label;
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_prefix(label);
-            bar
-        });
-        bar.set_style(style(total.is_some(), is_bytes));
         if let Some(total) = total {
             bar.set_length(total);
         }
         bar.set_position(done);
+        if !self.is_shown && self.begun.elapsed() >= PATIENCE {
+            self.is_shown = true;
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar.take_if(|_| self.is_shown) {
             bar.finish_and_clear();
         }
     }
 }
 
-fn style(has_total: bool, is_bytes: bool) -> ProgressStyle {
-    let template = match (has_total, is_bytes) {
-        (true, true) => "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left",
-        (true, false) => "{prefix} {bar:30} {pos}/{len} {per_sec}, {eta} left",
+fn template(form: Form) -> &'static str {
+    match (form.has_total, form.is_bytes) {
+        (true, true) => "{prefix} {bar:20} {percent}% {bytes}/{total_bytes} {bytes_per_sec}, {eta} left",
+        (true, false) => "{prefix} {bar:20} {percent}% {pos}/{len} {per_sec}, {eta} left",
         (false, true) => "{prefix} {bytes} {bytes_per_sec}",
         (false, false) => "{prefix} {pos} {per_sec}",
-    };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    }
+}
+
+fn style(form: Form) -> ProgressStyle {
+    ProgressStyle::with_template(template(form)).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 #[cfg(test)]
@@ -77,11 +91,8 @@ mod tests {
 
     #[test]
     fn every_form_of_the_line_is_a_valid_template() {
-        for template in [
-            "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left",
-            "{prefix} {bar:30} {pos}/{len} {per_sec}, {eta} left",
-        ] {
-            assert!(ProgressStyle::with_template(template).is_ok());
+        for (has_total, is_bytes) in [(true, true), (true, false), (false, true), (false, false)] {
+            assert!(ProgressStyle::with_template(template(Form { has_total, is_bytes })).is_ok());
         }
     }
 }

@@ -19,7 +19,12 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use vector_client::{AttributeSet, Client, Creation, Open, Options, Read, Write};
+use vector_client::{
+    AttributeSet, Client, Copy, CopyOptions, Creation, NewAttributes, Open, Options, Read, Target, Write,
+};
+
+/// Answers of which some are lies.
+const ANSWERS: usize = 48;
 
 /// How an answer differs from what the server said.
 #[derive(Clone, Debug)]
@@ -147,7 +152,33 @@ async fn use_files(client: &Client) {
         let _ = client.vclose(opened).await;
     }
     let _ = client.transaction(|t| _ = t.write(Write::whole("/home/d/1", 0o644, "other data"))).await;
+    change_files(client).await;
     let _ = client.rm_recursive(vec!["/home/d".into()], |_| {}).await;
+}
+
+/// The calls that change something else than content.
+async fn change_files(client: &Client) {
+    let (file, link): (Target, Target) = ("/home/d/0".into(), "/home/d/link".into());
+    let _ = client.vsymlink(vec![(link.clone(), "0".into())]).await;
+    let _ = client.vreadlink(vec![link.clone()]).await;
+    let _ = client.vread(vec![Read::new(link, 0, 9)]).await;
+    let _ = client.vhardlink(vec![(file.clone(), "/home/d/name".into())]).await;
+    let _ = client.vrename(vec![("/home/d/name".into(), "/home/d/renamed".into())]).await;
+    let _ = client.vsetattrs(vec![(file.clone(), NewAttributes::size(4))]).await;
+    let copy = || vec![Copy::whole(file.clone(), "/home/d/copy", 0o600)];
+    let _ = client.vsscopy(copy()).await;
+    let _ = client.vcopy(copy(), client).await;
+    let _ = client.vwrite(vec![Write::append(file, "the end")]).await;
+    if let Ok(open) = client.open(Open::create("/home/d/new", 0o600)).await {
+        let _ = client.pwrite(open, 3, "unstable").await;
+        let _ = client.vcommit(vec![open]).await;
+        let mut writer = client.writer(open, 0);
+        let _ = writer.write("gathered").await;
+        let _ = writer.close().await;
+    }
+    let copies = vec![("/home/d".into(), "/home/d/1/../tree".into()), ("/home/d".into(), "/home/e".into())];
+    let _ = client.cp_recursive(copies, client, &CopyOptions::default(), &mut ()).await;
+    let _ = client.rm_recursive(vec!["/home/e".into()], |_| {}).await;
 }
 
 /// What tasks of the client panic with: nobody else sees that.
@@ -167,14 +198,14 @@ fn panics() -> &'static Mutex<Vec<String>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 64, ..ProptestConfig::default() })]
     #[test]
-    fn no_answer_harms_the_client(lies in btree_map(0usize..40, lie(), 1..4)) {
+    fn no_answer_harms_the_client(lies in btree_map(0..ANSWERS, lie(), 1..6), atomic: bool) {
         let panics = panics();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let stop = CancellationToken::new();
-            let server = world::server(Limits::default(), stop.clone()).await;
+            let server = world::server_of(&["home"], Limits::default(), stop.clone()).await;
             let address = liar(server, lies, stop.clone()).await;
-            let mut options = Options::default();
+            let mut options = Options { atomic, ..Options::default() };
             options.nfs.timeout = Duration::from_millis(40);
             options.nfs.patience = Duration::from_millis(120);
             options.nfs.back_off = Duration::from_millis(1)..=Duration::from_millis(5);
@@ -189,13 +220,28 @@ proptest! {
     }
 }
 
+/// What is lied about is asked for: otherwise nothing is tried above.
+#[tokio::test]
+async fn there_are_as_many_answers_as_may_be_lies() {
+    let stop = CancellationToken::new();
+    let server = world::server_of(&["home"], Limits::default(), stop.clone()).await;
+    for atomic in [false, true] {
+        let client = Client::connect(server, Options { atomic, ..Options::default() }).await.unwrap();
+        use_files(&client).await;
+        let answers = client.statistics().round_trips as usize;
+        assert!((ANSWERS..ANSWERS + 20).contains(&answers), "{answers}");
+        client.close().await.unwrap();
+    }
+    stop.cancel();
+}
+
 /// NFS-Ganesha 4.3 grants what it is asked for, and takes some hundred operations.
 #[tokio::test]
 async fn a_server_that_takes_less_than_it_grants_is_sent_less() {
     const TAKEN: u32 = 77;
     let stop = CancellationToken::new();
     let limits = Limits { operations: TAKEN, ..Limits::default() };
-    let server = world::server(limits, stop.clone()).await;
+    let server = world::server_of(&["home"], limits, stop.clone()).await;
     let client = Client::connect(server, Options::default()).await.unwrap();
     let directories: Vec<String> = (0..100).map(|n| format!("/home/d/{n}")).collect();
     client.ensure_directory("/home/d", 0o755).await.unwrap();
@@ -236,7 +282,7 @@ async fn a_server_that_takes_less_than_it_grants_is_sent_less() {
 async fn what_was_written_in_part_is_written_again_from_there() {
     const TRANSFER: usize = 4096;
     let stop = CancellationToken::new();
-    let server = world::server(Limits::default(), stop.clone()).await;
+    let server = world::server_of(&["home"], Limits::default(), stop.clone()).await;
     let options = Options { transfer: TRANSFER, ..Options::default() };
     // EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE, what the server has besides; then the second of the writes.
     let writes_less = (0..8).map(|answer| (answer, Lie::Instead(TRANSFER as u32, 1000)));
@@ -260,7 +306,7 @@ async fn what_was_written_in_part_is_written_again_from_there() {
 #[tokio::test]
 async fn what_was_done_is_not_done_again_because_its_file_was_not_closed() {
     let stop = CancellationToken::new();
-    let server = world::server(Limits::default(), stop.clone()).await;
+    let server = world::server_of(&["home"], Limits::default(), stop.clone()).await;
     let address = liar(server, (0..100).map(|answer| (answer, Lie::Unclosed)).collect(), stop.clone()).await;
     let client = Client::connect(address, Options::default()).await.unwrap();
     let create = Some(Creation { mode: 0o600, exclusive: true });

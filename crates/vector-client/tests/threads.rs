@@ -7,13 +7,16 @@
 mod world;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::thread;
 
 use nfs4_server::Limits;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use vector_client::blocking::Client;
-use vector_client::{AttributeSet, Creation, NewAttributes, Open, Options, Read, Step, Target, Write};
+use vector_client::{
+    AttributeSet, Copy, CopyOptions, Creation, NewAttributes, Open, Options, Read, Step, Target, Write,
+};
 
 const THREADS: usize = 64;
 
@@ -89,7 +92,38 @@ fn work(client: &Client, thread: usize, rounds: usize) {
             both.await.unwrap();
         });
         both.unwrap();
+        copies(client, &own, &text);
     }
+}
+
+/// A tree of a thread's own files is copied in every way, read through a link, and removed.
+fn copies(client: &Client, own: &str, text: &str) {
+    let (tree, again) = (format!("{own}-tree"), format!("{own}-again"));
+    let below = |name: &str| format!("{tree}/{name}");
+    client.ensure_directory(tree.as_str(), 0o755).unwrap();
+    let copy = |to: &str| vec![Copy::whole(format!("{own}/2"), below(to), 0o600)];
+    client.wait(async |client| client.vcopy(copy("through"), client).await.unwrap()).unwrap();
+    client.vsscopy(copy("within")).unwrap();
+    client.symlink("within", below("link")).unwrap();
+    assert_eq!(client.readlink(below("link")).unwrap(), "within");
+    let written = client.open(Open::create(below("written"), 0o600)).unwrap();
+    client.pwrite(written, 0, text.to_owned()).unwrap();
+    client.fsync(written).unwrap();
+    let mut writer = client.writer(written, text.len() as u64).unwrap();
+    writer.write_all(text.as_bytes()).unwrap();
+    writer.close().unwrap();
+    let copies = vec![(tree.as_str().into(), again.as_str().into())];
+    let copied = client.wait(async |client| {
+        client.cp_recursive(copies, client, &CopyOptions::default(), &mut ()).await.unwrap()
+    });
+    assert_eq!(copied.unwrap(), 0);
+    let reads = ["through", "link", "written"].map(|name| Read::new(format!("{again}/{name}"), 0, 100));
+    let data = client.vread(reads.into()).unwrap();
+    let data: Vec<_> = data.into_iter().map(|data| data.into_bytes()).collect();
+    assert_eq!(data, [text.to_owned(), text.to_owned(), text.repeat(2)]);
+    let trees = vec![tree.as_str().into(), again.as_str().into()];
+    let removed = client.wait(async |client| client.rm_recursive(trees, |_| {}).await.unwrap());
+    assert_eq!(removed.unwrap(), 0);
 }
 
 /// How many lines of each thread are there, each thread's in its order.
@@ -108,7 +142,7 @@ fn lines(client: &Client, name: &str) -> BTreeMap<usize, usize> {
 #[test]
 fn sixty_four_threads_share_one_client() {
     let (runtime, stop, rounds) = (Runtime::new().unwrap(), CancellationToken::new(), rounds());
-    let server = runtime.block_on(world::server(Limits::default(), stop.clone()));
+    let server = runtime.block_on(world::server_of(&["home"], Limits::default(), stop.clone()));
     let client = Client::connect(server.to_string(), Options::default()).unwrap();
     client.vwrite(vec![Write::whole("/home/shared", 0o644, line(0, 0))]).unwrap();
     thread::scope(|scope| {

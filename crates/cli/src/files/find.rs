@@ -7,7 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
-use vector_client::{AttributeSet, Attributes, Error, Kind};
+use serde_json::Value;
+use vector_client::{AttributeSet, Error, Kind};
 
 use self::expression::{Candidate, Expression};
 use super::place::Place;
@@ -22,7 +23,7 @@ const AT_ONCE: usize = 256;
 /// Find files in directory trees
 ///
 /// Tests: -name -iname -path PATTERN, -type f,d,l,b,c,p,s, -size [+-]N[cwbkMG], -mtime -mmin [+-]N, -newer FILE, -empty (files);
-/// combined by -a, -o, !, ( ). -maxdepth and -mindepth N. Actions: -print, -print0.
+/// combined by -a, -o, !, ( ). -maxdepth and -mindepth N. Actions: -print, -print0; with --json both print one object on a line.
 #[derive(Args)]
 #[command(
     disable_help_flag = true,
@@ -37,12 +38,8 @@ pub struct Find {
 }
 
 impl Find {
-    pub fn run(mut self, _: &Context) -> Result<Outcome, Failure> {
-        // An expression may hold anything, so ours is the only other thing that may come late.
-        if let Some(at) = self.arguments.iter().position(|argument| argument == "--stats") {
-            self.arguments.remove(at);
-            self.common.stats = true;
-        }
+    pub fn run(mut self, context: &Context) -> Result<Outcome, Failure> {
+        let json = self.take_options() || context.json;
         let begins = |argument: &OsString| {
             let bytes = argument.as_bytes();
             bytes.starts_with(b"-") && bytes.len() > 1 || matches!(bytes, b"(" | b"!")
@@ -66,18 +63,46 @@ impl Find {
             }
             for place in places {
                 let place = session.place(place.as_ref() as &OsStr).await?;
-                search(session, &expression, place).await?;
+                search(session, &expression, place, json).await?;
             }
             Ok(())
         })
+    }
+
+    /// Takes out the options of all tools, which may stand anywhere but where a test expects its argument; whether JSON is wanted.
+    fn take_options(&mut self) -> bool {
+        let (mut json, mut is_argument) = (false, false);
+        self.arguments.retain(|word| {
+            if is_argument {
+                is_argument = false;
+                return true;
+            }
+            match word.as_bytes() {
+                b"--stats" => self.common.stats = true,
+                b"--atomic" => self.common.atomic = true,
+                b"--json" => json = true,
+                _ => {
+                    is_argument = expression::takes_argument(word);
+                    return true;
+                }
+            }
+            false
+        });
+        json
     }
 }
 
 /// A directory to be read, and how deep it is.
 type Directory = (Place, u32);
 
-async fn search(session: &mut Session, expression: &Expression, place: Place) -> Result<(), Failure> {
-    let wanted = expression.wanted() | AttributeSet::KIND;
+async fn search(
+    session: &mut Session,
+    expression: &Expression,
+    place: Place,
+    json: bool,
+) -> Result<(), Failure> {
+    let shown = if json { AttributeSet::STAT } else { AttributeSet::KIND };
+    let wanted = expression.wanted() | shown;
     let client = place.client.clone();
     let found = client.attributes_of_each(vec![place.target.clone()], wanted, false).await;
     let it = match found.map_err(Failure::failed)?.pop() {
@@ -87,7 +112,8 @@ async fn search(session: &mut Session, expression: &Expression, place: Place) ->
     };
     let name = place.name().to_vec();
     let name = if name.is_empty() { place.shown.clone() } else { name };
-    show(session, expression, &place.shown, &name, &it, 0);
+    let candidate = Candidate { path: &place.shown, name: &name, attributes: &it };
+    show(session, expression, &candidate, 0, json);
     let mut stack: Vec<Directory> = Vec::new();
     if it.is(Kind::Directory) && expression.max_depth > 0 {
         stack.push((place, 0));
@@ -112,7 +138,8 @@ async fn search(session: &mut Session, expression: &Expression, place: Place) ->
             };
             for entry in entries {
                 let shown = super::place::joined(&directory.shown, &entry.name);
-                show(session, expression, &shown, &entry.name, &entry.attributes, depth + 1);
+                let candidate = Candidate { path: &shown, name: &entry.name, attributes: &entry.attributes };
+                show(session, expression, &candidate, depth + 1, json);
                 if entry.attributes.is(Kind::Directory) && depth + 1 < expression.max_depth {
                     below.push((directory.join(&entry.name), depth + 1));
                 }
@@ -128,19 +155,23 @@ fn say(session: &mut Session, place: &Place, error: &Error) -> Result<(), Failur
     Ok(())
 }
 
-fn show(
-    session: &mut Session,
-    expression: &Expression,
-    path: &[u8],
-    name: &[u8],
-    attributes: &Attributes,
-    depth: u32,
-) {
+fn show(session: &mut Session, expression: &Expression, candidate: &Candidate, depth: u32, json: bool) {
     if depth < expression.min_depth {
         return;
     }
-    expression.run(&Candidate { path, name, attributes }, &mut |end| {
-        session.print(path);
-        session.print([end]);
+    expression.run(candidate, &mut |end| match json {
+        true => session.say(object(candidate)),
+        false => {
+            session.print(candidate.path);
+            session.print([end]);
+        }
     });
+}
+
+/// What `ls --json` tells, and the path.
+fn object(it: &Candidate) -> Value {
+    let mut object = super::stat::object(it.attributes);
+    object["name"] = String::from_utf8_lossy(it.name).into();
+    object["path"] = String::from_utf8_lossy(it.path).into();
+    object
 }

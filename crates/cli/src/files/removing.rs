@@ -6,6 +6,7 @@ use super::place::Place;
 use super::quote::quoted;
 use super::session::Session;
 use crate::outcome::Failure;
+use crate::progress::Progress;
 
 /// Runs of places of one client.
 pub fn by_client(places: &[Place]) -> impl Iterator<Item = (Client, &[Place])> {
@@ -19,10 +20,14 @@ pub async fn remove_trees(
     verbose: bool,
     force: bool,
 ) -> Result<(), Failure> {
+    let mut progress = Progress::new(session.tool);
+    let mut removed = 0;
     for (client, places) in by_client(places) {
         let targets = places.iter().map(|place| place.target.clone()).collect();
         let tell = |removal: Removal<'_>| {
             let place = &places[removal.argument];
+            removed += u64::from(removal.result.is_ok());
+            progress.set(removed, None, false);
             match removal.result {
                 Ok(()) if verbose => {
                     let kind = if removal.is_directory { "directory " } else { "" };

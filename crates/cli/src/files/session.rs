@@ -29,7 +29,8 @@ pub struct Common {
 
 /// What a tool works with.
 pub struct Session {
-    tool: &'static str,
+    /// Its name.
+    pub tool: &'static str,
     servers: HashMap<Server, Client>,
     /// Whether requests are done whole or not at all.
     atomic: bool,

@@ -13,6 +13,7 @@ mod listing;
 mod manners;
 mod mishaps;
 mod permissions;
+mod progress;
 mod real_tree;
 mod statistics;
 #[path = "../support/mod.rs"]

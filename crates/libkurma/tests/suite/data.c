@@ -101,8 +101,8 @@ typedef struct recorder {
 static void *record(void *opaque)
 {
 	const recorder *me = opaque;
-	for (int n = 0; n < 20; n++)
-		overwrite(me->client, "/home/log", KURMA_APPEND, text("%d %02d\n", me->number, n));
+	for (int n = 0; n < 1000; n++)
+		overwrite(me->client, "/home/log", KURMA_APPEND, text("%d %03d\n", me->number, n));
 	return NULL;
 }
 
@@ -117,8 +117,8 @@ static void appended_records_of_many_clients_are_all_there(world *w)
 	char *log;
 	size_t length;
 	OK(kurma_read_file(w->client, "/home/log", (void **)&log, &length));
-	CHECK(length == 8 * 20 * 5);
-	for (size_t at = 0; at < length; at += 5) {
+	CHECK(length == 8 * 1000 * 6);
+	for (size_t at = 0; at < length; at += 6) {
 		int number = log[at] - '0';
 		CHECK(number >= 0 && number < 8);
 		/* The records of one client are in its order. */

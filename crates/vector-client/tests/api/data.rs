@@ -110,7 +110,7 @@ async fn appended_records_of_many_clients_are_all_there() {
         for writer in 0..8_u8 {
             let client = world.another().await;
             writers.push(tokio::spawn(async move {
-                for record in 0..20 {
+                for record in 0..1000 {
                     let line = format!("{writer} {record:03}\n");
                     client.vwrite(vec![Write::append("/home/log", line)]).await.unwrap();
                 }
@@ -124,7 +124,7 @@ async fn appended_records_of_many_clients_are_all_there() {
             String::from_utf8(log.into_bytes().to_vec()).unwrap().lines().map(str::to_owned).collect();
         lines.sort();
         let expected: Vec<String> =
-            (0..8).flat_map(|writer| (0..20).map(move |record| format!("{writer} {record:03}"))).collect();
+            (0..8).flat_map(|writer| (0..1000).map(move |record| format!("{writer} {record:03}"))).collect();
         assert_eq!(lines, expected);
     }
 }

@@ -16,6 +16,7 @@ async fn files_are_opened_as_each_is_wanted_in_one_round_trip() {
         ];
         let opened = world.costing(1, world.client.vopen(opens)).await;
         let [read, create, write] = opened.unwrap()[..] else { panic!() };
+        assert!(world.opens().is_none_or(|opens| opens > 0));
         let refused = world.client.vwrite(vec![Write::new(read, 0, "x")]).await.unwrap_err();
         assert_eq!(refused.error.errno(), 9, "{refused}");
         let writes =
@@ -24,6 +25,7 @@ async fn files_are_opened_as_each_is_wanted_in_one_round_trip() {
         world.client.vcommit(vec![create]).await.unwrap();
         let closed = world.costing(1, world.client.vclose(vec![read, create, write])).await;
         closed.unwrap();
+        assert!(world.opens().is_none_or(|opens| opens == 0), "the server holds nothing open");
         let closed = world.client.vread(vec![Read::new(read, 0, 1)]).await.unwrap_err();
         assert!(matches!(closed.error, Error::NotOpen(_)));
         let other = world.another().await;

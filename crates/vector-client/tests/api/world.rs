@@ -24,13 +24,12 @@ use ganesha_server::Ganesha;
 /// Operations that Ganesha takes at once at the least, whatever it grants.
 const GANESHA_OPERATIONS: u64 = 50;
 
-/// A server, with one volume `home` that everybody may write to.
-pub async fn server(limits: Limits, stop: CancellationToken) -> SocketAddr {
-    server_of(&["home"], limits, stop).await
-}
-
 /// A server, with volumes that everybody may write to.
 pub async fn server_of(names: &[&str], limits: Limits, stop: CancellationToken) -> SocketAddr {
+    started(names, limits, stop).await.0
+}
+
+async fn started(names: &[&str], limits: Limits, stop: CancellationToken) -> (SocketAddr, Server) {
     let environment = Environment::real();
     let volume = |n| MemoryFileSystem::with(VolumeId(n), environment.clock.clone()).writable_by_all();
     let exports = names.iter().zip(1..).map(|(name, n)| Export::new(*name, Arc::new(volume(n)))).collect();
@@ -38,8 +37,9 @@ pub async fn server_of(names: &[&str], limits: Limits, stop: CancellationToken) 
     let server = Server::new(config).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { server.serve(listener, stop).await.unwrap() });
-    address
+    let serving = server.clone();
+    tokio::spawn(async move { serving.serve(listener, stop).await.unwrap() });
+    (address, server)
 }
 
 /// A client, and the files it has to itself: all below `/home`.
@@ -49,7 +49,7 @@ pub struct World {
 }
 
 enum BackEnd {
-    Nfs { address: SocketAddr, _server: DropGuard },
+    Nfs { address: SocketAddr, server: Server, _stop: DropGuard },
     Ganesha(Ganesha),
     Local(TempDir),
 }
@@ -63,11 +63,11 @@ impl World {
     /// One over NFS.
     pub async fn with(limits: Limits, change: impl FnOnce(&mut Options)) -> World {
         let stop = CancellationToken::new();
-        let address = server(limits, stop.clone()).await;
+        let (address, server) = started(&["home"], limits, stop.clone()).await;
         let mut options = Options::default();
         change(&mut options);
         let client = Client::connect(address, options).await.unwrap();
-        World { client, back_end: BackEnd::Nfs { address, _server: stop.drop_guard() } }
+        World { client, back_end: BackEnd::Nfs { address, server, _stop: stop.drop_guard() } }
     }
 
     /// One in a directory of this machine.
@@ -121,6 +121,14 @@ impl World {
             BackEnd::Nfs { address, .. } => Some(*address),
             BackEnd::Ganesha(server) => Some(server.address),
             BackEnd::Local(_) => None,
+        }
+    }
+
+    /// Files that clients have open, as the server says that can be asked.
+    pub fn opens(&self) -> Option<usize> {
+        match &self.back_end {
+            BackEnd::Nfs { server, .. } => Some(server.metrics().census.opens),
+            _ => None,
         }
     }
 

@@ -7,13 +7,13 @@ use nfs4::{NfsArgOp, OpCode, StableHow, StateId};
 use nfs4_server::Limits;
 use tokio_util::sync::CancellationToken;
 use vector_client::{
-    AttributeSet, Copy, CopyOptions, Creation, NewAttributes, Open, Owner, Read, SetTime, Step, Target, Time,
-    Write,
+    AttributeSet, Copy, CopyOptions, Creation, NewAttributes, Open, Options, Owner, Read, SetTime, Step,
+    TO_END, Target, Time, Write,
 };
 
 use crate::counted::Counted;
 use crate::page;
-use crate::world::server;
+use crate::world::server_of;
 
 /// Elements of one compound.
 const STEPS: usize = 256;
@@ -237,7 +237,7 @@ pub async fn scalars(counted: &Counted) {
 /// Each with files of its own.
 async fn kurma() -> (Counted, tokio_util::sync::DropGuard) {
     let stop = CancellationToken::new();
-    let server = server(Limits::default(), stop.clone()).await;
+    let server = server_of(&["home"], Limits::default(), stop.clone()).await;
     (Counted::connect(server).await, stop.drop_guard())
 }
 
@@ -256,7 +256,7 @@ async fn a_vector_costs_a_round_trip_for_each_256_elements() {
 #[tokio::test]
 async fn without_extensions_only_standard_operations_are_sent() {
     let stop = CancellationToken::new();
-    let server = server(Limits::default(), stop.clone()).await;
+    let server = server_of(&["home"], Limits::default(), stop.clone()).await;
     let counted = Counted::connect_with(server, |options| options.extensions = false).await;
     vectors(&counted, 96, &KURMA).await;
     assert!(!counted.sent().contains(&OpCode::CompoundMode));
@@ -288,7 +288,7 @@ async fn a_call_for_one_file_costs_one_round_trip() {
 #[tokio::test]
 async fn a_page_of_96_files_costs_three_round_trips() {
     let stop = CancellationToken::new();
-    let server = server(Limits::default(), stop.clone()).await;
+    let server = server_of(&["home"], Limits::default(), stop.clone()).await;
     let counted = Counted::connect_with(server, |options| options.transfer = 4 << 20).await;
     page::get(&counted, [1, 1, 1]).await;
     counted.check_with("the page");
@@ -319,6 +319,64 @@ async fn what_is_long_costs_as_many_round_trips_as_its_size_needs() {
         assert!(read.into_bytes() == data);
     }
     counted.check_with("what is long");
+}
+
+/// However much there is to read or write (V26).
+#[tokio::test]
+async fn no_message_is_longer_than_was_asked_for() {
+    const MESSAGE: usize = 1 << 20;
+    let stop = CancellationToken::new();
+    let server = server_of(&["home"], Limits::default(), stop.clone()).await;
+    let change = |options: &mut Options| options.nfs.message_bytes = MESSAGE as u32;
+    let counted = Counted::connect_with(server, change).await;
+    let client = &counted.client;
+    // Files of all sizes around what a message holds, 100 MiB in all.
+    let sizes = [1, 1000, 300_000, MESSAGE - 1, MESSAGE, MESSAGE + 1, 5 << 20];
+    let mut sizes: Vec<usize> = sizes.iter().copied().cycle().take(80).collect();
+    sizes.push((100 << 20) - sizes.iter().sum::<usize>());
+    let data = |n: usize| content(n).iter().copied().cycle().take(sizes[n]).collect::<Bytes>();
+    let all = 0..sizes.len();
+    let writes = all.clone().map(|n| Write::whole(format!("/home/{n}"), 0o600, data(n)));
+    let written = client.vwrite(writes.collect()).await.unwrap();
+    assert!(written.into_iter().eq(sizes.iter().map(|size| *size as u64)));
+    for wanted in [TO_END, 100 << 20] {
+        let reads = all.clone().map(|n| Read::new(format!("/home/{n}"), 0, wanted));
+        for (n, read) in client.vread(reads.collect()).await.unwrap().into_iter().enumerate() {
+            assert!(read.into_bytes() == data(n), "{n}");
+        }
+    }
+    let longest = counted.longest();
+    assert!((MESSAGE / 2..=MESSAGE).contains(&longest), "{longest}");
+    stop.cancel();
+}
+
+/// However many elements there are (V27).
+#[tokio::test]
+async fn no_compound_has_more_operations_than_were_asked_for() {
+    const MANY: usize = 1000;
+    for operations in [16, 100, 256] {
+        let stop = CancellationToken::new();
+        let server = server_of(&["home"], Limits::default(), stop.clone()).await;
+        let counted = Counted::connect_with(server, |options| options.nfs.operations = operations).await;
+        let client = &counted.client;
+        client.vmkdir((0..10).map(|n| (format!("/home/{n}").into(), 0o755)).collect()).await.unwrap();
+        let all = |name: &'static str| (0..MANY).map(move |n| at(&(n % 10).to_string(), n).join(name));
+        client.vmkdir((0..MANY).map(|n| (at(&(n % 10).to_string(), n), 0o755)).collect()).await.unwrap();
+        client.vwrite(all("file").map(|file| Write::whole(file, 0o600, "x")).collect()).await.unwrap();
+        client.vsymlink(all("link").map(|link| (link, "file".into())).collect()).await.unwrap();
+        client.vrename(all("link").zip(all("renamed")).collect()).await.unwrap();
+        client.vhardlink(all("file").zip(all("name")).collect()).await.unwrap();
+        let set = all("file").map(|file| (file, NewAttributes::mode(0o640)));
+        client.vsetattrs(set.collect()).await.unwrap();
+        let got = client.vgetattrs(all("name").collect(), AttributeSet::MODE | AttributeSet::LINKS).await;
+        assert!(got.unwrap().iter().all(|got| (got.mode, got.links) == (Some(0o640), Some(2))));
+        let data = client.vread(all("file").map(|file| Read::new(file, 0, 9)).collect()).await.unwrap();
+        assert!(data.into_iter().all(|data| data.into_bytes() == "x"));
+        client.vremove(all("name").chain(all("renamed")).collect()).await.unwrap();
+        let most = counted.most_operations();
+        assert!((operations as usize / 2..=operations as usize).contains(&most), "{most}, not {operations}");
+        stop.cancel();
+    }
 }
 
 #[tokio::test]

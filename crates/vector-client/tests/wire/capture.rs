@@ -23,6 +23,8 @@ pub struct Seen {
     pub bare: u64,
     /// Calls of the server.
     pub callbacks: u64,
+    /// Bytes of the longest message in either direction, RPC headers included.
+    pub longest: usize,
 }
 
 /// One direction: bytes in, records out (RFC 5531 §11).
@@ -78,6 +80,7 @@ pub struct Conversation {
 impl Conversation {
     /// What the client sends.
     pub fn request(&mut self, record: &Bytes, seen: &mut Seen) {
+        seen.longest = seen.longest.max(record.len());
         let mut header = Header(record);
         let (xid, kind) = (header.word(), header.word());
         if kind == 1 {
@@ -107,6 +110,7 @@ impl Conversation {
 
     /// What the server sends.
     pub fn answer(&mut self, record: &Bytes, seen: &mut Seen) {
+        seen.longest = seen.longest.max(record.len());
         let mut header = Header(record);
         let (xid, kind) = (header.word(), header.word());
         if kind == 0 {

@@ -73,6 +73,16 @@ impl Counted {
         result
     }
 
+    /// Bytes of the longest message so far, RPC headers included.
+    pub fn longest(&self) -> usize {
+        self.relay.seen().longest
+    }
+
+    /// Operations of the longest compound so far, SEQUENCE included.
+    pub fn most_operations(&self) -> usize {
+        self.relay.seen().compounds.iter().map(|compound| 1 + compound.len()).max().unwrap_or(0)
+    }
+
     /// All operations so far.
     pub fn sent(&self) -> Vec<OpCode> {
         self.relay.seen().compounds.iter().flatten().map(NfsArgOp::op_code).collect()

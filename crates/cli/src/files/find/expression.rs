@@ -1,6 +1,6 @@
 //! The tests of `find`, and how they are combined.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use vector_client::{AttributeSet, Attributes, Kind, Time};
@@ -73,6 +73,25 @@ impl Count {
     fn fits(&self, number: u64) -> bool {
         number.cmp(&self.number) == self.order
     }
+}
+
+/// Whether the word after this one belongs to it.
+pub fn takes_argument(word: &OsStr) -> bool {
+    matches!(
+        word.as_bytes(),
+        b"-name"
+            | b"-iname"
+            | b"-path"
+            | b"-ipath"
+            | b"-wholename"
+            | b"-newer"
+            | b"-maxdepth"
+            | b"-mindepth"
+            | b"-type"
+            | b"-size"
+            | b"-mtime"
+            | b"-mmin"
+    )
 }
 
 impl Expression {
@@ -342,6 +361,17 @@ mod tests {
         );
         assert!(file(&["-type", "d,f"], "a") && !file(&["-type", "d"], "a"));
         assert!(file(&["-type", "d", "-o", "-print"], "a") && !file(&["-type", "d", "-print"], "a"));
+    }
+
+    #[test]
+    fn a_word_takes_an_argument_if_it_is_refused_without_one() {
+        let words = "-name -iname -path -ipath -wholename -newer -maxdepth -mindepth -type -size -mtime -mmin \
+                     -print -print0 -true -empty -a -and -o -or ! -not ( ) -- - name -newname";
+        for word in words.split_whitespace().map(OsString::from) {
+            let parsed = Expression::parse(std::slice::from_ref(&word));
+            let misses = parsed.is_err_and(|wrong| wrong.starts_with("missing argument"));
+            assert_eq!(takes_argument(&word), misses, "{word:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -98,12 +100,33 @@ impl Write for Output {
     }
 }
 
-/// The bytes of an archive, uncompressed; `-` is standard input.
-pub fn open(file: &OsStr) -> io::Result<Box<dyn Read + Send>> {
-    let mut source: Box<dyn Read + Send> = match file == "-" {
+/// How long an archive is, if it is a file.
+pub fn length(file: &OsStr) -> Option<u64> {
+    let it = std::fs::metadata(file).ok().filter(|it| file != "-" && it.is_file())?;
+    Some(it.len())
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    source: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// The bytes of an archive, uncompressed; `-` is standard input. Counts the bytes that were read as they are in the file.
+pub fn open(file: &OsStr, count: Arc<AtomicU64>) -> io::Result<Box<dyn Read + Send>> {
+    let source: Box<dyn Read + Send> = match file == "-" {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(file)?),
     };
+    let mut source = Counted { source, count };
     let mut start = Vec::new();
     (&mut source).take(6).read_to_end(&mut start)?;
     let compression = Compression::of_content(&start);

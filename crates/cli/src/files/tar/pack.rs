@@ -20,6 +20,7 @@ use crate::files::place::{Place, joined};
 use crate::files::quote::quoted_if_needed;
 use crate::files::session::{Session, words};
 use crate::outcome::{Failure, hint};
+use crate::progress::Progress;
 
 /// Directories read at once; files and bytes of those read at once; bytes of one read of a larger file.
 const DIRECTORIES: usize = 256;
@@ -66,6 +67,7 @@ struct Packer<'a> {
     pieces: Sender<Piece>,
     people: People,
     verbose: bool,
+    progress: Progress,
     waiting: Vec<Waiting>,
     bytes: u64,
     seen: HashMap<Identity, Vec<u8>>,
@@ -93,6 +95,7 @@ pub async fn pack(
                 pieces: sender.clone(),
                 people: People::known(),
                 verbose,
+                progress: Progress::new("tar"),
                 waiting: Vec::new(),
                 bytes: 0,
                 seen: HashMap::new(),
@@ -418,6 +421,10 @@ impl Packer<'_> {
 
     async fn data(&mut self, data: Bytes) -> Result<(), Closed> {
         self.session.bytes += data.len() as u64;
+        if !self.verbose {
+            // The names would be written into the line.
+            self.progress.set(self.session.bytes, None, true);
+        }
         self.pieces.send(Piece::Data(data)).await.map_err(|_| Closed)
     }
 

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -18,6 +20,7 @@ use crate::files::place::Place;
 use crate::files::quote::quoted_if_needed;
 use crate::files::session::{Session, words};
 use crate::outcome::Failure;
+use crate::progress::Progress;
 
 /// Members made at once, and bytes of those; bytes of one piece of a larger file, and how many are written at once.
 const MEMBERS: usize = 512;
@@ -70,6 +73,21 @@ struct Unpacker<'a> {
     directories: Vec<(Target, NewAttributes)>,
 }
 
+/// What comes out of the archive, and how far that is read.
+struct Pieces {
+    receiver: Receiver<Piece>,
+    count: Arc<AtomicU64>,
+    length: Option<u64>,
+    progress: Progress,
+}
+
+impl Pieces {
+    async fn next(&mut self) -> Option<Piece> {
+        self.progress.set(self.count.load(Ordering::Relaxed), self.length, true);
+        self.receiver.recv().await
+    }
+}
+
 pub async fn unpack(
     session: &mut Session,
     archive: &OsStr,
@@ -79,7 +97,10 @@ pub async fn unpack(
     let (sender, receiver) = channel(QUEUE);
     let shown = quoted_if_needed(archive.as_bytes());
     let archive: OsString = archive.to_owned();
-    let reader = tokio::task::spawn_blocking(move || read(&archive, &sender));
+    let count = Arc::new(AtomicU64::new(0));
+    let (progress, length) = (Progress::new("untar"), archive::length(&archive));
+    let pieces = Pieces { receiver, count: count.clone(), length, progress };
+    let reader = tokio::task::spawn_blocking(move || read(&archive, count, &sender));
     let mut unpacker = Unpacker {
         session,
         root,
@@ -90,14 +111,14 @@ pub async fn unpack(
         links: Vec::new(),
         directories: Vec::new(),
     };
-    unpacker.all(receiver).await?;
+    unpacker.all(pieces).await?;
     let read = reader.await.map_err(Failure::failed)?;
     read.map_err(|error| Failure::failed(format_args!("untar: {shown}: {error}")))
 }
 
 /// Reads the archive, on a thread of its own; ends when nobody listens any more.
-fn read(archive: &OsStr, pieces: &Sender<Piece>) -> io::Result<()> {
-    let mut archive = tar::Archive::new(archive::open(archive)?);
+fn read(archive: &OsStr, count: Arc<AtomicU64>, pieces: &Sender<Piece>) -> io::Result<()> {
+    let mut archive = tar::Archive::new(archive::open(archive, count)?);
     for entry in archive.entries()? {
         let mut entry = entry?;
         let header = entry.header();
@@ -149,8 +170,8 @@ fn safe(path: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Unpacker<'_> {
-    async fn all(&mut self, mut pieces: Receiver<Piece>) -> Result<(), Failure> {
-        while let Some(piece) = pieces.recv().await {
+    async fn all(&mut self, mut pieces: Pieces) -> Result<(), Failure> {
+        while let Some(piece) = pieces.next().await {
             if let Piece::Member(member) = piece {
                 self.member(member, &mut pieces).await?;
             }
@@ -165,7 +186,7 @@ impl Unpacker<'_> {
         self.flush().await
     }
 
-    async fn member(&mut self, member: Member, pieces: &mut Receiver<Piece>) -> Result<(), Failure> {
+    async fn member(&mut self, member: Member, pieces: &mut Pieces) -> Result<(), Failure> {
         let Some(path) = safe(&member.path) else {
             let shown = quoted_if_needed(&member.path);
             self.session.complain_with(2, format_args!("{shown}: Member name contains '..'"));
@@ -271,7 +292,7 @@ impl Unpacker<'_> {
         member: &Member,
         target: Target,
         attributes: NewAttributes,
-        pieces: &mut Receiver<Piece>,
+        pieces: &mut Pieces,
     ) -> Result<(), Failure> {
         if member.size > PART as u64 {
             self.flush().await?;
@@ -279,7 +300,7 @@ impl Unpacker<'_> {
         }
         let mut content = Bytes::new();
         if member.size > 0 {
-            let Some(Piece::Data(data)) = pieces.recv().await else { return Ok(()) };
+            let Some(Piece::Data(data)) = pieces.next().await else { return Ok(()) };
             content = data;
         }
         self.bytes += content.len();
@@ -298,7 +319,7 @@ impl Unpacker<'_> {
         member: &Member,
         target: Target,
         attributes: NewAttributes,
-        pieces: &mut Receiver<Piece>,
+        pieces: &mut Pieces,
     ) -> Result<(), Failure> {
         let client = self.root.client.clone();
         let create = Some(Creation { mode: 0o600, exclusive: true });
@@ -319,7 +340,7 @@ impl Unpacker<'_> {
         };
         let (mut start, mut parts, mut failed) = (0, Vec::new(), None);
         while start < member.size {
-            let Some(Piece::Data(data)) = pieces.recv().await else { break };
+            let Some(Piece::Data(data)) = pieces.next().await else { break };
             let length = data.len() as u64;
             self.session.bytes += length;
             parts.push((start, data));
@@ -400,9 +421,9 @@ impl Unpacker<'_> {
 }
 
 /// Passes over the content of a member.
-async fn skip(mut size: u64, pieces: &mut Receiver<Piece>) -> Result<(), Failure> {
+async fn skip(mut size: u64, pieces: &mut Pieces) -> Result<(), Failure> {
     while size > 0
-        && let Some(Piece::Data(data)) = pieces.recv().await
+        && let Some(Piece::Data(data)) = pieces.next().await
     {
         size = size.saturating_sub(data.len() as u64);
     }
