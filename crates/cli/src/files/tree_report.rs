@@ -64,6 +64,10 @@ impl CopyWatch for Report<'_> {
         allowed
     }
 
+    fn moving(&mut self, bytes: u64) {
+        self.progress.set(self.session.bytes + bytes, None, true);
+    }
+
     fn copied(&mut self, item: &CopyItem, bytes: u64) {
         self.session.bytes += bytes;
         self.progress.set(self.session.bytes, None, true);

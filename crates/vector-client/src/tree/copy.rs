@@ -9,7 +9,7 @@ mod run;
 
 pub use options::{CopyAct, CopyItem, CopyOptions, CopyWatch, Links, Make, Preserve};
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::{Client, Error, Target};
 use batch::Ends;
@@ -34,7 +34,7 @@ impl Client {
     ) -> Result<u64, Error> {
         let same = self.is_same(to);
         let by_server = AtomicBool::new(same);
-        let ends = Ends { from: self, to, options, same, by_server };
+        let ends = Ends { from: self, to, options, same, by_server, moving: AtomicU64::new(0) };
         Run::new(&ends, watch).copy(copies).await
     }
 }

@@ -210,11 +210,16 @@ struct Told {
     copied: Vec<String>,
     failed: Vec<(String, CopyAct, Option<i32>)>,
     keeps: bool,
+    moving: Vec<u64>,
 }
 
 impl CopyWatch for Told {
     fn may_replace(&mut self, _: &CopyItem) -> bool {
         !self.keeps
+    }
+
+    fn moving(&mut self, bytes: u64) {
+        self.moving.push(bytes);
     }
 
     fn copied(&mut self, item: &CopyItem, _: u64) {
@@ -223,6 +228,24 @@ impl CopyWatch for Told {
 
     fn failed(&mut self, item: &CopyItem, act: &CopyAct, error: Option<&Error>) {
         self.failed.push((item.source.to_string(), act.clone(), error.map(Error::errno)));
+    }
+}
+
+#[tokio::test]
+async fn how_much_of_a_large_file_is_copied_is_told_on_the_way() {
+    const SIZE: u64 = 20 << 20;
+    let worlds = World::of_ours().await;
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (from, to) = (&worlds[from].client, &worlds[to].client);
+        let file = Write::whole("/home/large", 0o644, vec![7; SIZE as usize]);
+        from.vwrite(vec![file]).await.unwrap();
+        let mut told = Told::default();
+        let copies = vec![("/home/large".into(), "/home/copy".into())];
+        from.cp_recursive(copies, to, &CopyOptions::default(), &mut told).await.unwrap();
+        assert_eq!(told.copied, ["/home/copy"]);
+        assert!(told.moving.is_sorted() && told.moving.iter().all(|bytes| *bytes <= SIZE));
+        assert!(told.moving.iter().any(|bytes| (1..SIZE).contains(bytes)), "{:?}", told.moving);
+        to.unlink("/home/copy").await.unwrap();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many small objects in a few compounds.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -28,6 +28,8 @@ pub(super) struct Ends<'a> {
     pub same: bool,
     /// Whether the server can copy by itself, as far as is known.
     pub by_server: AtomicBool,
+    /// Bytes that were copied of files that are not whole yet.
+    pub moving: AtomicU64,
 }
 
 /// The server has no such operation.

@@ -1,6 +1,6 @@
 //! A file that is more than a message carries.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::stream;
 use futures::{StreamExt, join};
@@ -17,6 +17,30 @@ const PARALLEL: usize = 8;
 /// Bytes that a server copies in one go: so that no request takes too long.
 const BY_SERVER: u64 = 64 << 20;
 
+/// The part of [`Ends::moving`] that is of one file, until that is copied or given up.
+struct Moving<'a> {
+    all: &'a AtomicU64,
+    own: u64,
+}
+
+impl Moving<'_> {
+    fn add(&mut self, bytes: u64) {
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+        self.own += bytes;
+    }
+
+    fn begin_anew(&mut self) {
+        self.all.fetch_sub(self.own, Ordering::Relaxed);
+        self.own = 0;
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.begin_anew();
+    }
+}
+
 impl Ends<'_> {
     /// Copies a file piece by piece.
     pub async fn large(&self, item: &CopyItem) -> Result<Copied, Error> {
@@ -25,9 +49,10 @@ impl Ends<'_> {
         {
             return settled(CopyAct::Remove, failure.error);
         }
-        let copied = match self.whole_by_server(item).await? {
-            Some(bytes) => Ok(bytes),
-            None => self.stream(item).await,
+        let mut moving = Moving { all: &self.moving, own: 0 };
+        let copied = match self.whole_by_server(item, &mut moving).await? {
+            true => Ok(moving.own),
+            false => self.stream(item, &mut moving).await,
         };
         let bytes = match copied {
             Ok(bytes) => bytes,
@@ -36,10 +61,10 @@ impl Ends<'_> {
         Ok(self.set_attributes(item).await?.map(|()| bytes))
     }
 
-    /// Nothing if the server cannot.
-    async fn whole_by_server(&self, item: &CopyItem) -> Result<Option<u64>, Error> {
+    /// Whether the server can.
+    async fn whole_by_server(&self, item: &CopyItem, moving: &mut Moving<'_>) -> Result<bool, Error> {
         if !self.by_server.load(Ordering::Relaxed) || !is_content(item, self.options) {
-            return Ok(None);
+            return Ok(false);
         }
         let size = item.attributes.size.unwrap_or(0);
         let copy = |start: u64| {
@@ -54,7 +79,6 @@ impl Ends<'_> {
                 ..whole
             })
         };
-        let mut copied = 0;
         for start in (0..size.max(1)).step_by(BY_SERVER as usize) {
             match self.to.execute(vec![copy(start)]).await {
                 Ok(done) => {
@@ -62,19 +86,20 @@ impl Ends<'_> {
                         crate::Done::Copied(bytes) => *bytes,
                         _ => 0,
                     });
-                    copied += bytes.sum::<u64>();
+                    moving.add(bytes.sum());
                 }
                 Err(failure) if matches!(failure.error, Error::Connection(_)) => return Err(failure.error),
                 Err(failure) => {
                     self.refused_copy(&failure.error);
-                    return Ok(None);
+                    moving.begin_anew();
+                    return Ok(false);
                 }
             }
         }
-        Ok(Some(copied))
+        Ok(true)
     }
 
-    async fn stream(&self, item: &CopyItem) -> Copied {
+    async fn stream(&self, item: &CopyItem, moving: &mut Moving<'_>) -> Copied {
         let source = self.from.open(Open::read(&item.source));
         let source = source.await.map_err(|error| (CopyAct::Read, error))?;
         let destination = match self.to.open(self.open_for(item)).await {
@@ -87,7 +112,8 @@ impl Ends<'_> {
         };
         match destination {
             Ok(destination) => {
-                let copied = self.parts(source, destination, item.attributes.size.unwrap_or(0)).await;
+                let size = item.attributes.size.unwrap_or(0);
+                let copied = self.parts(source, destination, size, moving).await;
                 let (from, to) = join!(self.from.close_file(source), self.to.close_file(destination));
                 to.map_err(|error| (CopyAct::Write, error))?;
                 from.map_err(|error| (CopyAct::Read, error))?;
@@ -100,24 +126,30 @@ impl Ends<'_> {
         }
     }
 
-    async fn parts(&self, source: Descriptor, destination: Descriptor, size: u64) -> Copied {
-        let mut copied = 0;
+    async fn parts(
+        &self,
+        source: Descriptor,
+        destination: Descriptor,
+        size: u64,
+        moving: &mut Moving<'_>,
+    ) -> Copied {
         // Then what came to it meanwhile.
         let mut size = size.max(1);
         loop {
+            let copied = moving.own;
             let starts = (copied..size.max(copied + 1)).step_by(PART as usize);
             let parts = starts.map(|start| part(self.from, self.to, source, destination, start));
             let mut parts = stream::iter(parts).buffered(PARALLEL);
             let mut at_end = false;
             while let Some(part) = parts.next().await {
                 let (bytes, end_of_file) = part?;
-                copied += bytes;
+                moving.add(bytes);
                 at_end |= end_of_file;
             }
             if at_end {
-                return Ok(copied);
+                return Ok(moving.own);
             }
-            size = copied + PART;
+            size = moving.own + PART;
         }
     }
 }

@@ -148,6 +148,11 @@ pub trait CopyWatch: Send {
         true
     }
 
+    /// So many bytes have been copied of large files that are not whole yet; told again and again.
+    fn moving(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+
     /// It is copied; its bytes if it is a file. Directories are told of when they are made.
     fn copied(&mut self, item: &CopyItem, bytes: u64) {
         let _ = (item, bytes);

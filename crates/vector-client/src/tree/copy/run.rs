@@ -1,6 +1,8 @@
 //! What is done next.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -102,7 +104,15 @@ impl<'a> Run<'a> {
             {
                 jobs.push(job);
             }
-            match jobs.next().await {
+            let next = poll_fn(|context| {
+                let polled = jobs.poll_next_unpin(context);
+                if polled.is_pending() {
+                    // Something has moved, or else nobody would have looked.
+                    self.watch.moving(self.ends.moving.load(Ordering::Relaxed));
+                }
+                polled
+            });
+            match next.await {
                 Some(outcome) => self.settle(outcome?),
                 None => return Ok(self.failed),
             }
