@@ -18,7 +18,8 @@ const LISTS: Bitmap =
     Attribute::set(&[Attribute::Acl, Attribute::Aclsupport, Attribute::Dacl, Attribute::Mode]);
 const READ_WRITE: u32 = mask::READ_DATA | mask::WRITE_DATA | mask::APPEND_DATA;
 
-async fn start(world: &World) -> Running {
+/// A server that offers access control lists of `home`, and not of `other`.
+pub async fn start_with_lists(world: &World) -> Running {
     let running = world.start().await;
     let options = ExportOptions { acls: true, ..ExportOptions::default() };
     let home = Export::new("home", world.home.clone()).with(options);
@@ -54,7 +55,7 @@ async fn has(session: &Session, file: &FileHandle, asked: u32) -> u32 {
 #[tokio::test]
 async fn modes_are_seen_as_lists_and_lists_as_modes() {
     let world = World::new().await;
-    let running = start(&world).await;
+    let running = start_with_lists(&world).await;
     let session = user(&running, 0).await;
     let root = home(&session).await;
     let file = session.create(&root, "f", 0o640).await.unwrap().handle;
@@ -95,7 +96,7 @@ async fn modes_are_seen_as_lists_and_lists_as_modes() {
 #[tokio::test]
 async fn new_objects_inherit_and_the_list_stands_in_for_the_umask() {
     let world = World::new().await;
-    let running = start(&world).await;
+    let running = start_with_lists(&world).await;
     let session = user(&running, 0).await;
     let root = home(&session).await;
     let make = |name: &str, attributes: AttributeValues| {
@@ -134,7 +135,7 @@ async fn new_objects_inherit_and_the_list_stands_in_for_the_umask() {
 #[tokio::test]
 async fn rights_in_directories_are_told_one_by_one() {
     let world = World::new().await;
-    let running = start(&world).await;
+    let running = start_with_lists(&world).await;
     let session = user(&running, 0).await;
     let root = home(&session).await;
     let directory = session.make_directory(&root, "d", 0o755).await.unwrap();
@@ -161,7 +162,7 @@ async fn rights_in_directories_are_told_one_by_one() {
 #[tokio::test]
 async fn nothing_is_audited_so_there_is_no_sacl() {
     let world = World::new().await;
-    let running = start(&world).await;
+    let running = start_with_lists(&world).await;
     let session = user(&running, 0).await;
     let root = home(&session).await;
     let sacl = Attribute::set(&[Attribute::Sacl]);
@@ -176,7 +177,7 @@ async fn nothing_is_audited_so_there_is_no_sacl() {
 #[tokio::test]
 async fn lists_that_cannot_be_kept_are_refused_and_so_are_all_where_they_are_not_offered() {
     let world = World::new().await;
-    let running = start(&world).await;
+    let running = start_with_lists(&world).await;
     let session = user(&running, 0).await;
     let root = home(&session).await;
     let file = session.create(&root, "f", 0o640).await.unwrap().handle;

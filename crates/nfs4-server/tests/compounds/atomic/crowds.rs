@@ -1,4 +1,8 @@
-//! Atomic compounds among many clients, of any server that has a volume `home`.
+//! Atomic compounds among many clients, of any server that has a volume `home`. `KURMA_SEED` repeats their choices.
+
+#[allow(dead_code, clippy::duplicate_mod, clippy::print_stdout)] // of what others need there, too
+#[path = "../../../../cli/tests/support/random.rs"]
+mod random;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -13,7 +17,8 @@ use nfs4::{
 use nfs4_client::operations::{self as op, put_handle};
 use nfs4_client::{Config, Session};
 
-use super::scene::{again, atomic};
+use super::scene::{again, atomic, counted};
+use random::Random;
 
 /// Files of a set.
 const FILES: usize = 5;
@@ -161,13 +166,19 @@ struct Ended {
     mark: u64,
     found: Vec<(usize, u64)>,
     only_looks: bool,
+    /// How often it was put off.
+    delays: usize,
 }
 
-/// Sixty-four clients with overlapping sets of files, each in another order, all come to an end; and what all of them have read, and
-/// what somebody reads meanwhile, is what they had read one after the other, in some order.
-pub async fn are_as_one_after_the_other(server: SocketAddr, rounds: usize) {
+/// Sixty-four clients with overlapping sets of files, in random orders, all come to an end; and what all of them have read, and
+/// what somebody reads meanwhile, is what they had read one after the other, in some order. How often they were put off, all together;
+/// none of them was too often (see [`counted`]).
+pub async fn are_as_one_after_the_other(server: SocketAddr, rounds: usize) -> usize {
     const CLIENTS: usize = 64;
     const SHARED: usize = 12;
+    /// Files of a set: two sets overlap, but for one in 924.
+    const SET: usize = 6;
+    let mut random = Random::from_environment("overlapping sets");
     let maker = connect(server, "maker").await;
     let root = folder(&maker, "shared").await;
     let mut files = Vec::new();
@@ -181,11 +192,11 @@ pub async fn are_as_one_after_the_other(server: SocketAddr, rounds: usize) {
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let (session, files) = (connect(server, format!("c{number}")).await, files.clone());
+        let mut random = random.fork();
         clients.push(tokio::spawn(async move {
             let mut ended = Vec::new();
             for round in 0..rounds {
-                let step = [1, 5, 7, 11][(number + round) % 4];
-                let places: Vec<usize> = (0..6).map(|at| (number * 7 + round + at * step) % SHARED).collect();
+                let places = some_of(SHARED, SET, &mut random);
                 let mark = (number * rounds + round) as u64 + 1;
                 ended.push(exchange(&session, &files, &places, Some(mark)).await);
             }
@@ -203,6 +214,13 @@ pub async fn are_as_one_after_the_other(server: SocketAddr, rounds: usize) {
     }
     let last = exchange(&maker, &files, &everything, None).await;
     has_an_order(&all, &last.found);
+    all.iter().map(|it| it.delays).sum()
+}
+
+/// So many of the numbers below `end`, in any order.
+fn some_of(end: usize, count: usize, random: &mut Random) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..end).collect();
+    (0..count).map(|_| left.swap_remove(random.below(left.len() as u64) as usize)).collect()
 }
 
 /// Reads what is in these files, and leaves a mark in them.
@@ -215,7 +233,7 @@ async fn exchange(session: &Session, files: &[FileHandle], places: &[usize], mar
             request.push(op::write(StateId::ANONYMOUS, 0, StableHow::FileSync, data));
         }
     }
-    let reply = again(session, &request).await;
+    let (reply, delays) = counted(session, &request).await;
     assert_eq!(reply.status, NfsStatus::Ok);
     let found = reply.results.iter().filter_map(|result| match result {
         NfsResOp::Read(Outcome::Ok(read)) => Some(read.data.clone().into_bytes()),
@@ -224,7 +242,7 @@ async fn exchange(session: &Session, files: &[FileHandle], places: &[usize], mar
     let found: Vec<u64> = found.map(|data| u64::from_be_bytes(data[..].try_into().unwrap())).collect();
     assert_eq!(found.len(), places.len());
     let found = places.iter().copied().zip(found).collect();
-    Ended { mark: mark.unwrap_or(0), found, only_looks: mark.is_none() }
+    Ended { mark: mark.unwrap_or(0), found, only_looks: mark.is_none(), delays }
 }
 
 /// Whether there is an order in which each finds what the last before it has left, and `last` is left in the end.
@@ -312,7 +330,7 @@ pub async fn append_whole_records(server: SocketAddr, records: usize) {
 }
 
 fn ended(mark: u64, found: &[(usize, u64)]) -> Ended {
-    Ended { mark, found: found.to_vec(), only_looks: false }
+    Ended { mark, found: found.to_vec(), only_looks: false, delays: 0 }
 }
 
 #[test]
@@ -330,6 +348,6 @@ fn two_that_are_each_before_the_other_are_noticed() {
 #[test]
 #[should_panic(expected = "no order")]
 fn who_looks_at_half_of_a_change_is_noticed() {
-    let looks = Ended { mark: 2, found: vec![(0, 1), (1, 0)], only_looks: true };
+    let looks = Ended { mark: 2, found: vec![(0, 1), (1, 0)], only_looks: true, delays: 0 };
     has_an_order(&[ended(1, &[(0, 0), (1, 0)]), looks], &[(0, 1), (1, 1)]);
 }
