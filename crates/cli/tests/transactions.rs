@@ -23,9 +23,12 @@ fn gateway() -> (Gateway, tempfile::TempDir) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_fails_wherever_it_stands_nothing_of_the_rest_is_done() {
-    let (mut gateway, _folder) = gateway();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { acls: true, ..Settings::in_folder(folder.path()) };
+    let mut gateway = Gateway::start_with(&folder.path().join("data"), &settings);
     let client = Client::connect(gateway.nfs, "client").await;
-    scene::try_every_operation(&client.session, &client.home).await;
+    let kinds = scene::try_every_operation(&client.session, &client.home).await;
+    assert!(kinds.contains(&"setattr-acl"), "{kinds:?}");
     gateway.check();
     gateway.kill();
     gateway.launch();

@@ -13,13 +13,13 @@ mod step;
 mod support;
 mod worker;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::join_all;
 
-use plan::{POINTS, Plan, plans};
+use plan::{COMMIT_PATH, POINTS, Plan, plans};
 use support::{Client, Gateway, Random, Settings, files_below, fragments_below};
 use worker::{Observed, SHARED, Worker, observe};
 
@@ -62,6 +62,13 @@ async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
             lives[turn % WORLDS].0.round(&Plan::Point { name, nth: 1 }).await;
         }
     }
+    // Of the first passes of a life many are by clients that come back.
+    for turn in 1..10 {
+        for name in never_together(&lives) {
+            println!("once more, with transactions: {name}");
+            lives[turn % WORLDS].0.round_together(&Plan::Point { name, nth: 8 * turn as u64 }).await;
+        }
+    }
     for (run, settings) in &mut lives {
         run.compare_with_clouds_only(settings).await;
         run.expect_nothing_but_fragments_of_files().await;
@@ -102,6 +109,12 @@ fn unreached(points: &Points) -> Vec<&'static str> {
     names.filter(|name| points.get(name).is_none_or(|(_, hits)| *hits == 0)).collect()
 }
 
+/// Points of the commit path at which no transaction was under way in any crash.
+fn never_together(lives: &[(Run, Settings)]) -> Vec<&'static str> {
+    let met = |name: &&str| lives.iter().any(|(run, _)| run.together.contains(name));
+    COMMIT_PATH.into_iter().filter(|name| !met(name)).collect()
+}
+
 fn report(lives: &[(Run, Settings)]) {
     let acknowledged: u64 =
         lives.iter().flat_map(|(run, _)| &run.workers).map(|worker| worker.acknowledged).sum();
@@ -114,6 +127,8 @@ fn report(lives: &[(Run, Settings)]) {
     }
     let never = unreached(&points);
     assert!(never.is_empty(), "no crash happened at {never:?}");
+    let never = never_together(lives);
+    assert!(never.is_empty(), "no crash happened at {never:?} while a transaction was under way");
 }
 
 /// The whole scenario: one gateway, its clients, and how often each point was reached.
@@ -126,6 +141,8 @@ struct Run {
     life: u64,
     observed: HashSet<String>,
     points: Points,
+    /// Points at which it ended while a transaction was under way.
+    together: BTreeSet<&'static str>,
 }
 
 impl Run {
@@ -146,6 +163,7 @@ impl Run {
             life: 1,
             observed: HashSet::new(),
             points: Points::new(),
+            together: BTreeSet::new(),
         };
         run.gateway.kill();
         run
@@ -168,7 +186,11 @@ impl Run {
         if let Plan::Point { name, .. } = plan {
             let (rounds, hits) = self.points.entry(*name).or_default();
             *rounds += 1;
-            *hits += u32::from(self.gateway.was_at_failpoint());
+            let is_hit = self.gateway.was_at_failpoint();
+            *hits += u32::from(is_hit);
+            if is_hit && verified && self.workers.iter().any(Worker::is_together) {
+                self.together.insert(*name);
+            }
         }
         self.gateway.kill();
         self.gateway.unset("KURMA_FAILPOINT");
@@ -176,6 +198,13 @@ impl Run {
             self.live().await;
             self.gateway.kill();
         }
+    }
+
+    /// The same, while the clients make hardly anything but transactions.
+    async fn round_together(&mut self, plan: &Plan) {
+        self.workers.iter_mut().for_each(|worker| worker.prefers_together = true);
+        self.round(plan).await;
+        self.workers.iter_mut().for_each(|worker| worker.prefers_together = false);
     }
 
     /// Begins a life that keeps all promises.

@@ -15,6 +15,17 @@ pub static POINTS: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|
     failpoint::POINTS.iter().copied().filter(|(name, _)| !elsewhere(name)).collect()
 });
 
+/// Those that a transaction passes on its way to be durable: each has to be met with one under way (T6).
+pub const COMMIT_PATH: [&str; 7] = [
+    "compound.before-commit",
+    "journal.before-write",
+    "journal.torn-write",
+    "journal.before-sync",
+    "journal.after-sync",
+    "meta.before-apply",
+    "compound.after-commit",
+];
+
 #[derive(Debug, Clone)]
 pub enum Plan {
     /// SIGKILL after so much load.

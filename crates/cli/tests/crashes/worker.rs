@@ -29,6 +29,8 @@ pub struct Worker {
     verifiers: HashMap<Verifier, u64>,
     /// What this life's verifier is, once known.
     pub acknowledged: u64,
+    /// Whether most of what it does are transactions.
+    pub prefers_together: bool,
 }
 
 /// Whether an error means that the server has ended.
@@ -46,7 +48,13 @@ impl Worker {
             numbers: 0,
             verifiers: HashMap::new(),
             acknowledged: 0,
+            prefers_together: false,
         }
+    }
+
+    /// Whether a transaction was under way when the server ended.
+    pub fn is_together(&self) -> bool {
+        matches!(self.in_flight, Some(Step::Together(_)))
     }
 
     /// Makes the client's own folder.
@@ -197,6 +205,9 @@ impl Worker {
             return Step::Commit { path, number };
         }
         let crowded = self.model.names.len() > 30;
+        if self.prefers_together && !crowded && self.random.percent(70) {
+            return self.choose_together(number, &files);
+        }
         let kind = self.random.below(100);
         if crowded && kind < 40 {
             return self.choose_removal();

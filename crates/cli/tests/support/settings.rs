@@ -32,6 +32,8 @@ pub struct Settings {
     pub longest_packed: &'static str,
     /// `0s` for none: they are objects in the clouds, too.
     pub backups: &'static str,
+    /// Whether files may have access control lists.
+    pub acls: bool,
 }
 
 impl Settings {
@@ -59,6 +61,7 @@ impl Settings {
             stop_wait: "60s",
             longest_packed: "256KiB",
             backups: "1m",
+            acls: false,
         }
     }
 
@@ -114,6 +117,9 @@ impl Settings {
             self.block_size
         )
         .unwrap();
+        if self.acls {
+            text.push_str("export = { acls = true }\n");
+        }
         text
     }
 
