@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bytes::Bytes;
-use support::{Client, Gateway, Random, Settings, free_port, parallel};
+use support::{Client, Gateway, KURMA, Random, Settings, free_port, parallel};
 
 /// A server of `tests/servers`.
 struct Server {
@@ -110,6 +110,37 @@ async fn files_on_azure_sftp_and_a_directory_survive_restarts_and_the_loss_of_on
     gateway.kill();
     gateway.launch();
     gateway.kurma_ends(&["scrub"], &[0]);
+
+    // Who restores names the file with the credentials again; without it that cloud is out of reach, and the rest goes on.
+    let [keys, old, key] = ["recovery.key", "azure-key", "other-key"].map(|name| folder.path().join(name));
+    std::fs::rename(&old, &key).unwrap();
+    let kurma = |arguments: &[&str]| Command::new(&*KURMA).args(arguments).output().unwrap();
+    let export = kurma(&["key", "export", keys.to_str().unwrap(), "--data", data.to_str().unwrap()]);
+    assert!(export.status.success(), "{export:?}");
+    let name_key = format!("a={}", key.display());
+    for (to, given) in [("without", None), ("with", Some(["--credentials", &name_key]))] {
+        let to = folder.path().join(to);
+        let arguments = ["restore", "--json", "--to", to.to_str().unwrap(), "--keys", keys.to_str().unwrap()];
+        let restored = kurma(&[&arguments[..], given.as_ref().map_or(&[], |given| &given[..])].concat());
+        let value: serde_json::Value =
+            serde_json::from_slice(&restored.stdout).unwrap_or_else(|_| panic!("{restored:?}"));
+        let states = value["clouds"].as_array().unwrap();
+        let azure = states.iter().find(|state| state["cloud"] == "a").unwrap();
+        assert_eq!(azure["state"] == "unreachable", given.is_none(), "{value:#}");
+        let config = std::fs::read_to_string(to.join("kurma.toml")).unwrap();
+        assert!(!config.contains("azure-key") && config.contains("other-key") == given.is_some(), "{config}");
+    }
+    let wrong = folder.path().join("wrong");
+    let arguments = ["restore", "--to", wrong.to_str().unwrap(), "--keys", keys.to_str().unwrap()];
+    for (given, why) in
+        [("x=azure-key", "azure-key"), (&name_key.replace("a=", "x="), "no cloud of this name")]
+    {
+        let refused = kurma(&[&arguments[..], &["--credentials", given]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
+        assert!(!wrong.exists());
+    }
+    std::fs::rename(&key, &old).unwrap();
 
     // Any of the three may go away.
     std::fs::rename(folder.path().join("clouds/c"), folder.path().join("gone")).unwrap();

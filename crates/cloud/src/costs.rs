@@ -62,8 +62,14 @@ impl Class {
             "GET" if query.split('&').any(lists) => Class::List,
             "GET" | "HEAD" => Class::Get,
             "DELETE" => Class::Delete,
-            // Many at once in S3, which are no dearer than one.
-            "POST" if query.split('&').any(|pair| pair.trim_end_matches('=') == "delete") => Class::Delete,
+            // Many at once in S3, which are no dearer than one; in Azure's batches there is nothing else.
+            "POST"
+                if query
+                    .split('&')
+                    .any(|pair| pair.trim_end_matches('=') == "delete" || pair == "comp=batch") =>
+            {
+                Class::Delete
+            }
             _ => Class::Put,
         }
     }

@@ -124,6 +124,7 @@ mod tests {
             ("DELETE", "", Class::Delete),
             ("POST", "delete", Class::Delete),
             ("POST", "delete=", Class::Delete),
+            ("POST", "restype=container&comp=batch", Class::Delete),
         ] {
             assert_eq!(Class::of_request(method, query), class, "{method} {query}");
         }

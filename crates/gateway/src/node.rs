@@ -154,7 +154,7 @@ impl Node {
         let shared_store: Arc<dyn MetaStore> = Arc::new(store.clone());
         if node_rows::is_loading(&*shared_store).await.map_err(StartError::configuration)? {
             return Err(StartError::Configuration(format!(
-                "{0}/meta is only a part of a dump, since loading it was interrupted; remove {0}/meta and {0}/journal and load it again",
+                "{0}/meta is not complete, since loading a dump or a backup was interrupted; remove {0}/meta and {0}/journal and load the dump again, or remove {0} and restore again",
                 config.gateway.data.display()
             )));
         }

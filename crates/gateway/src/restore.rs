@@ -9,7 +9,7 @@ use std::sync::Arc;
 use backup::{BackupError, Chosen, Place, Standing, State, Survey};
 use bytes::Bytes;
 use cache::Cache;
-use cloud::{Connection, Costs};
+use cloud::{Connection, Costs, Credentials};
 use environment::Environment;
 use journal::{Journal, JournalConfig, Lsn};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
@@ -40,6 +40,8 @@ pub struct RestoreOptions {
     pub keys: Vec<PathBuf>,
     /// Clouds by name and URL, beside those of the recovery file and the backup; goes before them.
     pub clouds: Vec<(String, String)>,
+    /// Files with the credentials of clouds, by their names.
+    pub credentials: Vec<(String, PathBuf)>,
     /// Only this branch.
     pub branch: Option<u32>,
 }
@@ -103,7 +105,8 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, StartError> {
         ));
     }
     let keys = keys(&key);
-    let mut survey = look(&environment, &key, &keys, &known).await?;
+    let credentials = credentials(&options.credentials)?;
+    let mut survey = look(&environment, &key, &keys, (&known, &credentials)).await?;
     let mut problems = Vec::new();
     let mut chosen = choose(&keys, &survey, options.branch, &mut problems).await?;
     // The backup may know of clouds that have been added since, and those of newer backups.
@@ -112,10 +115,13 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, StartError> {
     if !fresh.is_empty() {
         known.extend(fresh.into_iter().map(|cloud| (cloud.name, cloud.url)));
         problems.clear();
-        survey = look(&environment, &key, &keys, &known).await?;
+        survey = look(&environment, &key, &keys, (&known, &credentials)).await?;
         chosen = choose(&keys, &survey, options.branch, &mut problems).await?;
     }
-    let config = lay_out(&to, &key, &chosen.configuration, &known)?;
+    if let Some(name) = credentials.keys().find(|name| !known.contains_key(*name)) {
+        return Err(wrong(format!("credentials for {name:?}: there is no cloud of this name")));
+    }
+    let config = lay_out(&to, &key, &chosen.configuration, (&known, &credentials))?;
     let (store, restored) = build(&environment, &to, &config, &key, (&keys, &survey), chosen).await?;
     let restored = Restored { problems, ..restored };
     drop(store);
@@ -133,16 +139,28 @@ struct Looked {
     out: Vec<(String, String)>,
 }
 
+/// By the names of their clouds, each a file that can be read.
+fn credentials(given: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, StartError> {
+    let mut credentials = BTreeMap::new();
+    for (name, path) in given {
+        let path = std::path::absolute(path).map_err(wrong)?;
+        Credentials::read(&path).map_err(|cause| wrong(format!("cloud {name:?}: {cause}")))?;
+        credentials.insert(name.clone(), path);
+    }
+    Ok(credentials)
+}
+
 async fn look(
     environment: &Environment,
     key: &KeyFile,
     keys: &backup::BackupKeys,
-    clouds: &BTreeMap<String, String>,
+    (clouds, credentials): (&BTreeMap<String, String>, &BTreeMap<String, PathBuf>),
 ) -> Result<Looked, StartError> {
     let (mut places, mut costs, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for (name, url) in clouds {
-        let connected: Result<Connection, String> =
-            connect_known(environment, &CloudConfig::new(name, url), key).await;
+        let cloud =
+            CloudConfig { credentials: credentials.get(name).cloned(), ..CloudConfig::new(name, url) };
+        let connected: Result<Connection, String> = connect_known(environment, &cloud, key).await;
         match connected {
             Ok(connection) => {
                 costs.push((name.clone(), connection.costs().clone()));
@@ -183,7 +201,7 @@ fn lay_out(
     to: &Path,
     key: &KeyFile,
     text: &str,
-    clouds: &BTreeMap<String, String>,
+    (clouds, credentials): (&BTreeMap<String, String>, &BTreeMap<String, PathBuf>),
 ) -> Result<Config, StartError> {
     let mut config = configuration(text)?;
     config.gateway.data = PathBuf::from(".");
@@ -192,10 +210,14 @@ fn lay_out(
         if let Some(url) = clouds.get(&cloud.name) {
             cloud.url.clone_from(url);
         }
+        // The file of the lost machine went with it, and with one that is not there the gateway would not start.
+        let old = cloud.credentials.take().filter(|path| to.join(path).exists());
+        cloud.credentials = credentials.get(&cloud.name).cloned().or(old);
     }
     let text = toml::to_string(&config).map_err(wrong)?;
     let text = format!(
-        "# Restored from a metadata backup. Paths are those of the lost machine: check them.\n\n{text}"
+        "# Restored from a metadata backup. Paths are those of the lost machine: check them. Files with credentials that are\n\
+         # not on this machine are left out.\n\n{text}"
     );
     make_private(&to.join("keys")).map_err(wrong)?;
     seal::create_key_file(&to.join("keys/gateway.key"), key).map_err(wrong)?;
@@ -239,13 +261,14 @@ async fn build(
     volume::after_load(&store, environment.clock.wall()).await.map_err(wrong)?;
     let state = State::restored(chosen.as_parent(), looked.survey.known());
     set_backup_state(&store, state.encode().into()).await.map_err(wrong)?;
-    set_loading(&store, false).await.map_err(wrong)?;
 
     let bill = Arc::new(Bill::open(&folder.join("costs.json"), &environment.clock)?);
     looked.costs.iter().for_each(|(name, costs)| bill.charge(name, costs));
     let clouds = Clouds::open(&config.clouds, environment, key, &store, bill.clone()).await?;
     let (objects, lost, findings) =
         lost::settle(config, environment, &folder, key, (&store, &cache, &clouds), &unsaved).await?;
+    // Before, files have the sizes of data that nobody has.
+    set_loading(&store, false).await.map_err(wrong)?;
     let rows = count(&store).await?;
     bill.close().await;
     cache.close().await;

@@ -50,7 +50,7 @@ pub use garbage::{GarbageCollector, GarbageReport};
 pub use gate::Gate;
 pub use maintained_volume::{
     Base, BlockVersion, GarbageRow, InPack, MaintainedVolume, MovedBlock, NewBlock, NewPack, Packed, Plan,
-    Plans, RepairRow, Rewrite, Rewrites, UsedPack, VolumeFailure, Written, WrittenAs,
+    Plans, RepairRow, Repaired, Rewrite, Rewrites, UsedPack, VolumeFailure, Written, WrittenAs,
 };
 pub use migration::{Migrator, Offered};
 pub use pace::Pace;

@@ -265,6 +265,17 @@ pub struct RepairRow {
     pub fragments: Vec<u8>,
 }
 
+/// What came of a row of the repair queue.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// Names the row.
+    pub row: Bytes,
+    /// The fragments that it had.
+    pub before: Vec<u8>,
+    /// Those of them that are still to be repaired.
+    pub left: Vec<u8>,
+}
+
 /// What upkeep needs of a volume. All methods retry conflicts themselves, bounded; an error is worth another try
 /// later. Lists are bounded by `limit` and ascend by `row`, so that the last one is the position to go on from.
 #[async_trait]
@@ -360,7 +371,7 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
     async fn repairs(&self, after: Option<&Bytes>, limit: usize) -> Result<Vec<RepairRow>, VolumeFailure>;
 
     /// What is left to repair of these rows; nothing removes the row.
-    async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure>;
+    async fn repaired(&self, rows: &[Repaired]) -> Result<(), VolumeFailure>;
 
     /// Returns when there may be something for [`MaintainedVolume::reap`], or never.
     async fn orphans_waiting(&self) {

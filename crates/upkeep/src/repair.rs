@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::{BlockVersion, MaintainedVolume, RepairRow, UpkeepConfig, UpkeepError};
+use crate::{BlockVersion, MaintainedVolume, RepairRow, Repaired, UpkeepConfig, UpkeepError};
 
 /// Rows taken at a time.
 const BATCH: usize = 64;
@@ -119,8 +119,11 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
             let Some(last) = rows.last() else { return Ok(report) };
             after = Some(last.row.clone());
             if is_broken(Promise::RepairSwapped) {
-                let done: Vec<_> = rows.iter().map(|row| (row.row.clone(), Vec::new())).collect();
-                let repaired = self.volume.repaired(&done).await;
+                let done = rows.iter().map(|RepairRow { row, fragments, .. }| {
+                    let (row, before) = (row.clone(), fragments.clone());
+                    Repaired { row, before, left: Vec::new() }
+                });
+                let repaired = self.volume.repaired(&done.collect::<Vec<_>>()).await;
                 repaired.map_err(UpkeepError::volume("removing repairs from the queue"))?;
             }
             let results: Vec<_> =
@@ -135,7 +138,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
                     report.left += 1;
                 }
                 if left != before || left.is_empty() {
-                    changed.push((row, left));
+                    changed.push(Repaired { row, before, left });
                 }
             }
             if !changed.is_empty() && !is_broken(Promise::RepairSwapped) {

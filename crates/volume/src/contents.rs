@@ -118,8 +118,9 @@ impl Inner {
         }
         for part in versions.chunks(VERSIONS) {
             let forgotten: Result<(), VolumeError> = upkeep_transaction!(self.node, |transaction| {
-                for &GarbageVersion { block, version, .. } in part {
-                    self.forget_content(transaction, Origin { object, block, version }).await?;
+                for &GarbageVersion { block, version, creator, seal } in part {
+                    let origin = Origin { object, block, version };
+                    self.forget_content(transaction, Sealed { origin, creator, seal }).await?;
                 }
                 Ok(())
             });
@@ -131,19 +132,20 @@ impl Inner {
     async fn forget_content(
         &self,
         transaction: &mut dyn meta::Transaction,
-        origin: Origin,
+        garbage: Sealed,
     ) -> Result<(), VolumeError> {
+        let origin = garbage.origin;
         let of = self.keys.content_of(origin);
         let Some(row) = transaction.get(&of).await? else { return Ok(()) };
         let content = Content::decode(&row).map_err(self.damaged("the content of object", origin.object))?;
         let stored_as = self.keys.content(content);
         // Another version with this content may have come into its place.
-        let is_named = match transaction.get(&stored_as).await? {
-            Some(row) => decode_stored_as(&row).is_ok_and(|sealed| sealed.origin == origin),
-            None => false,
-        };
-        if is_named {
-            transaction.delete(stored_as);
+        let named = transaction.get(&stored_as).await?.and_then(|row| decode_stored_as(&row).ok());
+        match named {
+            Some(sealed) if sealed == garbage => transaction.delete(stored_as),
+            // The garbage is of an attempt of a process that died; the next one has used the number again, and this is about that.
+            Some(sealed) if sealed.origin == origin => return Ok(()),
+            _ => {}
         }
         transaction.delete(of);
         Ok(())

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
 use seal::{BlockIdentity, ContentId};
 use upkeep::{
-    BlockVersion, GarbageRow, MaintainedVolume, MovedBlock, NewPack, Plans, RepairRow, Rewrites, UsedPack,
-    VolumeFailure, Written,
+    BlockVersion, GarbageRow, MaintainedVolume, MovedBlock, NewPack, Plans, RepairRow, Repaired, Rewrites,
+    UsedPack, VolumeFailure, Written,
 };
 
 use crate::volume::Volume;
@@ -97,7 +97,7 @@ impl MaintainedVolume for Volume {
         Ok(Volume::repairs(self, after, limit).await?)
     }
 
-    async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure> {
+    async fn repaired(&self, rows: &[Repaired]) -> Result<(), VolumeFailure> {
         Ok(Volume::repaired(self, rows).await?)
     }
 

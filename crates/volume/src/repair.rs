@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ids::{BlockIndex, ObjectId, Version};
 use meta::Scan;
-use upkeep::RepairRow;
+use upkeep::{RepairRow, Repaired};
 
 use crate::VolumeError;
 use crate::garbage::behind;
@@ -92,16 +92,19 @@ impl Volume {
         })
     }
 
-    /// Records what is left to repair of each row; nothing removes the row.
-    pub async fn repaired(&self, rows: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeError> {
+    /// Records of each row which of the fragments that it had, `before`, are `left` to be repaired. Others that were queued meanwhile stay;
+    /// with none the row goes.
+    pub async fn repaired(&self, rows: &[Repaired]) -> Result<(), VolumeError> {
         upkeep_transaction!(self.inner.node, |transaction| {
-            for (row, left) in rows {
+            for Repaired { row, before, left } in rows {
                 // A row that went meanwhile stays gone: the version is no longer current.
-                if transaction.get(row).await?.is_some() {
-                    match fragment_mask(left) {
-                        0 => transaction.delete(row.clone()),
-                        left => transaction.put(row.clone(), repair_row(left)),
-                    }
+                let Some(known) = transaction.get(row).await? else { continue };
+                let damaged =
+                    |cause| VolumeError::Damaged { what: "an entry of the repair queue".into(), cause };
+                let known = decode_repair(&known).map_err(damaged)?;
+                match known & !fragment_mask(before) | fragment_mask(left) {
+                    0 => transaction.delete(row.clone()),
+                    left => transaction.put(row.clone(), repair_row(left)),
                 }
             }
             Ok(())

@@ -25,6 +25,9 @@ pub struct Restore {
     /// A cloud that has moved, or is not in the file: its name, and where it is now
     #[arg(long, value_name = "NAME=URL")]
     cloud: Vec<String>,
+    /// A file with the credentials of a cloud that has some of its own; those of the lost machine are not in the backup
+    #[arg(long, value_name = "NAME=FILE")]
+    credentials: Vec<String>,
     /// Take this branch, although another one has newer backups
     #[arg(long, value_name = "NUMBER")]
     branch: Option<u32>,
@@ -32,12 +35,22 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(self, context: &Context) -> Result<Outcome, Failure> {
-        let pair = |text: &String| {
-            let pair = text.split_once('=').map(|(name, url)| (name.to_owned(), url.to_owned()));
-            pair.ok_or_else(|| Failure::usage(format!("--cloud {text:?} is not NAME=URL")))
+        let pair = |text: &str, what: &str| {
+            let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+            pair.ok_or_else(|| Failure::usage(format!("{text:?} is not {what}")))
         };
-        let clouds = self.cloud.iter().map(pair).collect::<Result<_, _>>()?;
-        let options = RestoreOptions { to: self.to.clone(), keys: self.keys, clouds, branch: self.branch };
+        let clouds =
+            self.cloud.iter().map(|text| pair(text, "--cloud NAME=URL")).collect::<Result<_, _>>()?;
+        let credentials = self.credentials.iter().map(|text| {
+            pair(text, "--credentials NAME=FILE").map(|(name, file)| (name, PathBuf::from(file)))
+        });
+        let options = RestoreOptions {
+            to: self.to.clone(),
+            keys: self.keys,
+            clouds,
+            credentials: credentials.collect::<Result<_, _>>()?,
+            branch: self.branch,
+        };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::failed)?;
         let restored = runtime.block_on(gateway::restore(&options)).map_err(Failure::usage)?;

@@ -51,7 +51,7 @@ pub fn plans(rounds: usize, random: &mut Random) -> Vec<Plan> {
 }
 
 /// How many passes a short load is sure to make.
-fn often(name: &str) -> u64 {
+pub fn often(name: &str) -> u64 {
     match name.split('.').next() {
         Some("journal") if !name.ends_with("recycle") => 150,
         Some("writeback") => 10,

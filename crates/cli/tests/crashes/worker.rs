@@ -205,8 +205,11 @@ impl Worker {
             return Step::Commit { path, number };
         }
         let crowded = self.model.names.len() > 30;
-        if self.prefers_together && !crowded && self.random.percent(70) {
-            return self.choose_together(number, &files);
+        if self.prefers_together {
+            return match crowded {
+                true => Step::Together(vec![self.choose_removal()]),
+                false => self.choose_together(number, &files),
+            };
         }
         let kind = self.random.below(100);
         if crowded && kind < 40 {

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use seal::{BlockIdentity, FileKey, KeyEpoch};
 
 use crate::{
-    Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, Plans, RepairRow, VolumeFailure,
-    Written, WrittenAs,
+    Base, BlockVersion, GarbageRow, MaintainedVolume, NewBlock, Plan, Plans, RepairRow, Repaired,
+    VolumeFailure, Written, WrittenAs,
 };
 
 pub const VOLUME: VolumeId = VolumeId(3);
@@ -354,13 +354,14 @@ impl MaintainedVolume for SmallVolume {
         Ok(queued.collect())
     }
 
-    async fn repaired(&self, done: &[(Bytes, Vec<u8>)]) -> Result<(), VolumeFailure> {
+    async fn repaired(&self, done: &[Repaired]) -> Result<(), VolumeFailure> {
         let mut rows = self.rows.lock();
-        for (row, left) in done {
+        for Repaired { row, before, left } in done {
             let key = *rows.repairs.keys().find(|key| repair_row(key) == *row).unwrap();
-            match left.is_empty() {
-                true => drop(rows.repairs.remove(&key)),
-                false => drop(rows.repairs.insert(key, left.clone())),
+            let mut queued = rows.repairs.remove(&key).unwrap();
+            queued.retain(|fragment| left.contains(fragment) || !before.contains(fragment));
+            if !queued.is_empty() {
+                rows.repairs.insert(key, queued);
             }
         }
         Ok(())

@@ -375,6 +375,30 @@ async fn damaged_rows_stop_the_write_back_of_their_own_blocks_only() {
 }
 
 #[tokio::test]
+async fn what_is_found_bad_during_a_repair_is_repaired_by_the_next_one() {
+    use upkeep::Repaired;
+    let node = Node::new().await;
+    let file = file_of(&node, "file", b"precious").await;
+    node.write_back().await;
+    let bad = async |fragment| {
+        node.volume.queue_repair(file.object, BlockIndex(0), Version(1), &[fragment]).await.unwrap();
+    };
+    let queued = async || node.volume.repairs(None, 9).await.unwrap().pop();
+    bad(0).await;
+    bad(1).await;
+    let begun = queued().await.unwrap();
+    assert_eq!(begun.fragments, [0, 1]);
+    bad(2).await;
+    let done = |left: &[u8]| [Repaired { row: begun.row.clone(), before: vec![0, 1], left: left.into() }];
+    node.volume.repaired(&done(&[1])).await.unwrap();
+    assert_eq!(queued().await.unwrap().fragments, [1, 2]);
+    node.volume.repaired(&done(&[])).await.unwrap();
+    assert_eq!(queued().await.unwrap().fragments, [2]);
+    node.volume.repaired(&[Repaired { before: vec![2], ..done(&[])[0].clone() }]).await.unwrap();
+    assert!(queued().await.is_none());
+}
+
+#[tokio::test]
 async fn upkeep_is_told_at_once_of_what_a_read_found_bad() {
     // K65
     use upkeep::MaintainedVolume;

@@ -330,3 +330,21 @@ fn clones_in_a_long_life() {
         run("caont-rs:2+1", &steps);
     }
 }
+
+/// A process dies while it stores two blocks; the next one stores them under the same numbers, and what the first one left is
+/// collected. The second block of the clone is the same after zeros in it were replaced by zeros.
+#[test]
+fn garbage_of_a_dead_attempt_forgets_nothing_of_the_version_with_its_number() {
+    let steps = [
+        [84, 102, 228, 70, 129, 70],
+        [241, 102, 17, 4, 186, 10],
+        [13, 148, 31, 23, 237, 29],
+        [38, 100, 155, 192, 27, 17],
+        [157, 59, 227, 221, 25, 127],
+        [36, 254, 113, 61, 105, 235],
+        [221, 35, 237, 119, 114, 151],
+        [232, 230, 187, 116, 83, 208],
+        [6, 27, 73, 87, 148, 94],
+    ];
+    run("caont-rs:2+1", &steps);
+}
