@@ -132,9 +132,11 @@ async fn files_on_azure_sftp_and_a_directory_survive_restarts_and_the_loss_of_on
     }
     let wrong = folder.path().join("wrong");
     let arguments = ["restore", "--to", wrong.to_str().unwrap(), "--keys", keys.to_str().unwrap()];
-    for (given, why) in
-        [("x=azure-key", "azure-key"), (&name_key.replace("a=", "x="), "no cloud of this name")]
-    {
+    for (given, why) in [
+        ("x=azure-key", "azure-key"),
+        (&name_key.replace("a=", "x="), "no cloud of this name"),
+        (&name_key.replace("a=", "c="), "takes none"),
+    ] {
         let refused = kurma(&[&arguments[..], &["--credentials", given]].concat());
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");

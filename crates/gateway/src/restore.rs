@@ -118,15 +118,17 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, StartError> {
         survey = look(&environment, &key, &keys, (&known, &credentials)).await?;
         chosen = choose(&keys, &survey, options.branch, &mut problems).await?;
     }
-    if let Some(name) = credentials.keys().find(|name| !known.contains_key(*name)) {
-        return Err(wrong(format!("credentials for {name:?}: there is no cloud of this name")));
+    for name in credentials.keys() {
+        match known.get(name) {
+            Some(url) if !url.starts_with("dir:") => {}
+            Some(url) => return Err(wrong(format!("credentials for {name:?}: {url} takes none"))),
+            None => return Err(wrong(format!("credentials for {name:?}: there is no cloud of this name"))),
+        }
     }
     let config = lay_out(&to, &key, &chosen.configuration, (&known, &credentials))?;
-    let (store, restored) = build(&environment, &to, &config, &key, (&keys, &survey), chosen).await?;
-    let restored = Restored { problems, ..restored };
+    let (store, restored) =
+        build(&environment, &to, &config, &key, (&keys, &survey), (chosen, problems)).await?;
     drop(store);
-    let text = serde_json::to_vec_pretty(&restored).map_err(wrong)?;
-    write_durably(&to.join(REPORT), &text).map_err(wrong)?;
     Ok(restored)
 }
 
@@ -232,7 +234,7 @@ async fn build(
     config: &Config,
     key: &KeyFile,
     (keys, looked): (&backup::BackupKeys, &Looked),
-    chosen: Chosen,
+    (chosen, problems): (Chosen, Vec<String>),
 ) -> Result<(LocalStore, Restored), StartError> {
     let folder = DataFolder::open(to)?;
     owner::check(&folder, &config.gateway.key_file, key, key.gateway())?;
@@ -267,17 +269,6 @@ async fn build(
     let clouds = Clouds::open(&config.clouds, environment, key, &store, bill.clone()).await?;
     let (objects, lost, findings) =
         lost::settle(config, environment, &folder, key, (&store, &cache, &clouds), &unsaved).await?;
-    // Before, files have the sizes of data that nobody has.
-    set_loading(&store, false).await.map_err(wrong)?;
-    let rows = count(&store).await?;
-    bill.close().await;
-    cache.close().await;
-    store.close().await.map_err(wrong)?;
-    journal.close().await.map_err(wrong)?;
-    let last = store.applied();
-    if cache.oldest_needed().is_none() && journal.durable_lsn() == last {
-        clean_stop::leave(&folder, last).map_err(wrong)?;
-    }
     let Chosen { head, mark, .. } = chosen;
     let mut listed: Vec<ListedBackup> = Vec::new();
     let standings = looked.survey.standings(&head);
@@ -291,13 +282,26 @@ async fn build(
         transaction: mark.transaction,
         backup: mark.backup,
         branch: head.branch,
-        rows,
+        // Without the mark.
+        rows: count(&store).await? - 1,
         objects,
         clouds,
-        problems: Vec::new(),
+        problems,
         lost,
         findings,
     };
+    let text = serde_json::to_vec_pretty(&restored).map_err(wrong)?;
+    write_durably(&to.join(REPORT), &text).map_err(wrong)?;
+    // Before, files have the sizes of data that nobody has, or nobody is told which.
+    set_loading(&store, false).await.map_err(wrong)?;
+    bill.close().await;
+    cache.close().await;
+    store.close().await.map_err(wrong)?;
+    journal.close().await.map_err(wrong)?;
+    let last = store.applied();
+    if cache.oldest_needed().is_none() && journal.durable_lsn() == last {
+        clean_stop::leave(&folder, last).map_err(wrong)?;
+    }
     Ok((store, restored))
 }
 

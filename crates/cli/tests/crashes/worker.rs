@@ -27,9 +27,9 @@ pub struct Worker {
     numbers: u32,
     /// Verifiers of all lives of the server so far.
     verifiers: HashMap<Verifier, u64>,
-    /// What this life's verifier is, once known.
+    /// Steps, of all lives.
     pub acknowledged: u64,
-    /// Whether most of what it does are transactions.
+    /// Whether it does hardly anything but transactions.
     pub prefers_together: bool,
 }
 
