@@ -53,6 +53,15 @@ pub struct Protection {
     pub padding: Padding,
 }
 
+/// How many of its fragments have to be stored for a block version to count as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redundancy {
+    /// As many as it takes to read it and [`Limits::least_spare`]: what is not stored safely elsewhere cannot wait for the last cloud.
+    Enough,
+    /// All: it is to take the place of one that is stored already, and can wait. Nothing is put while one of the clouds is sick.
+    Whole,
+}
+
 /// A block version that may be referred to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "what is missing has to be repaired"]

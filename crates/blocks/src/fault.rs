@@ -41,6 +41,9 @@ pub enum FragmentFault {
     /// The cloud is not configured (any more).
     #[error("no such cloud is configured")]
     NoSuchCloud,
+    /// The cloud was not asked, because it fails at present.
+    #[error("not asked: the cloud fails at present")]
+    Sick,
     /// A put of it was given up, and may still arrive.
     #[error("may still be put by a request that was given up")]
     PutLate,
@@ -56,7 +59,10 @@ impl FragmentFault {
             | FragmentFault::TooLong { .. }
             | FragmentFault::OtherSealing
             | FragmentFault::OtherPart => true,
-            FragmentFault::Unreachable(_) | FragmentFault::NoSuchCloud | FragmentFault::PutLate => false,
+            FragmentFault::Unreachable(_)
+            | FragmentFault::NoSuchCloud
+            | FragmentFault::Sick
+            | FragmentFault::PutLate => false,
         }
     }
 

@@ -80,7 +80,7 @@ mod preference;
 mod target;
 
 pub use block_store::{
-    BlockStore, FragmentState, Loaded, LoadedPack, LoadedTogether, PackReads, Protection, Relocated,
+    BlockStore, FragmentState, Loaded, LoadedPack, LoadedTogether, PackReads, Protection, Redundancy, Relocated,
     Relocation, Repaired, Stored, StoredPack, Writing,
 };
 pub use cloud_table::CloudTable;

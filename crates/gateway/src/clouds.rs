@@ -302,11 +302,17 @@ impl Clouds {
         let clock = &self.environment.clock;
         let start = clock.monotonic();
         // Not every cloud can create; nobody else takes such a name.
-        connection.put(&object, vec![probe.clone()], PutMode::Overwrite).await.map_err(failed("write"))?;
+        if let Err(cause) = connection.put(&object, vec![probe.clone()], PutMode::Overwrite).await {
+            // It may have arrived all the same.
+            let _ = connection.delete(&object).await;
+            return Err(failed("write")(cause));
+        }
         let written = clock.monotonic();
         let back = connection.get(&object, None).await;
         let read = clock.monotonic();
-        connection.delete(&object).await.map_err(failed("delete"))?;
+        connection.delete(&object).await.map_err(|cause| {
+            format!("delete: {cause}; the object {object} of {PROBE} bytes is left behind, delete it by hand")
+        })?;
         let deleted = clock.monotonic();
         if back.map_err(failed("read"))? != probe {
             let name = connection.name();

@@ -172,6 +172,7 @@ impl Node {
         let limits = blocks::Limits {
             bytes_in_flight: 2 * config.upkeep.in_flight.bytes(),
             preference: config.read.preference(),
+            least_spare: usize::from(config.upkeep.least_spare),
             late_puts: config.upkeep.gc_delay.as_duration(),
             ..blocks::Limits::default()
         };

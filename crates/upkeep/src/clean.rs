@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use blocks::{BlockStore, PackBuilder, PackVersion, PlaceInPack, Placement};
+use blocks::{BlockStore, PackBuilder, PackVersion, PlaceInPack, Placement, Redundancy};
 use bytes::Bytes;
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
@@ -321,7 +321,7 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
         }
         failpoint!("clean.before-put");
         let version = PackVersion { key, id: identity, seal: *seal, placement };
-        match self.blocks.store_pack(version, builder, *owner).await {
+        match self.blocks.store_pack(version, builder, *owner, Redundancy::Whole).await {
             Ok(stored) => {
                 report.made += 1;
                 let missing: Arc<[u8]> = stored.stored.missing.into();

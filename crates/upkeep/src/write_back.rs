@@ -77,6 +77,8 @@ struct Parts<V: ?Sized> {
 struct Health {
     /// Without a success in between.
     failures: u32,
+    /// The same, of blocks that nobody waits for.
+    rewrites_failed: u32,
     paused_until: Duration,
     held: Held,
 }
@@ -285,11 +287,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
                             }
                             Err(error) => {
                                 parts.report.lock().failed += 1;
-                                match snapshot.is_clean() {
-                                    // It may be that what is stored cannot be read: that says nothing of those who write.
-                                    true => parts.complain_of_rewrite(&error),
-                                    false => parts.complain(&error),
-                                }
+                                parts.complain_of(&snapshot, &error);
                                 Event::NotStored(dirty)
                             }
                         }
@@ -374,9 +372,16 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let mut kept = Vec::with_capacity(claims.len());
         let mut report = self.report.lock();
         for (((dirty, staged), written), committed) in claims.into_iter().zip(written).zip(committed) {
-            self.health.lock().held.forget(&dirty);
             let is_stored = committed && !matches!(written.content, WrittenAs::Nothing);
-            report.rewritten += u64::from(is_stored && written.snapshot.is_clean());
+            let is_rewritten = is_stored && written.snapshot.is_clean();
+            {
+                let mut health = self.health.lock();
+                health.held.forget(&dirty);
+                if is_rewritten {
+                    health.rewrites_failed = 0;
+                }
+            }
+            report.rewritten += u64::from(is_rewritten);
             match (committed, staged, &written.content) {
                 (true, Some(in_flight), WrittenAs::Content { .. }) => {
                     kept.push(in_flight);
@@ -422,9 +427,23 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         health.failures
     }
 
-    fn complain_of_rewrite(&self, error: &(dyn std::error::Error + Sync)) {
+    /// Counts a failure of one block, and tells of the first ones in a row.
+    fn complain_of(&self, snapshot: &BlockSnapshot, error: &(dyn std::error::Error + Sync)) {
+        if !snapshot.is_clean() {
+            return self.complain(error);
+        }
+        // It may be that what is stored cannot be read, or that one cloud is away: that says nothing of those who write.
         let volume = self.volume.id();
-        tracing::warn!(%volume, %error, "a block could not be moved to the new policy of its file; it stays where it is, and is tried again");
+        let failures = {
+            let mut health = self.health.lock();
+            health.rewrites_failed = health.rewrites_failed.saturating_add(1);
+            health.rewrites_failed
+        };
+        if failures <= FAILURES_BEFORE_PAUSE {
+            tracing::warn!(%volume, %error, failures, "a block could not be moved to the new policy of its file; it stays where it is, and is tried again");
+        } else {
+            tracing::debug!(%volume, %error, failures, "a block could not be moved");
+        }
     }
 
     /// Counts a failure, and tells of the first ones in a row.

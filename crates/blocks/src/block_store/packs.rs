@@ -12,7 +12,7 @@ use super::{BlockStore, fault};
 use crate::target::Target;
 use crate::{
     CurrentVersions, Fault, FragmentFault, LoadError, Loaded, Outcome, Pack, PackBuilder, PackVersion,
-    PackedBlock, PlaceInPack, StoreError, Stored,
+    PackedBlock, PlaceInPack, Redundancy, StoreError, Stored,
 };
 
 /// Bytes between two blocks of a pack that are fetched with them rather than passed over: what a request costs in time.
@@ -47,16 +47,18 @@ pub struct LoadedTogether {
 }
 
 impl BlockStore {
-    /// Stores a pack, certified as `owner`'s, as [`BlockStore::store`] stores a block.
+    /// Stores a pack, certified as `owner`'s, as [`BlockStore::store`] or [`BlockStore::store_whole`] stores a block.
     pub async fn store_pack(
         &self,
         pack: PackVersion<'_>,
         blocks: PackBuilder,
         owner: GatewayPublicKey,
+        redundancy: Redundancy,
     ) -> Result<StoredPack, StoreError> {
         let (parts, places) = blocks.finish(&pack, owner, self.env.clock.wall(), &*self.env.entropy);
         let PackVersion { key, id, seal, placement } = pack;
-        let stored = self.store(key, id, seal, placement, &parts, PackVersion::PROTECTION).await?;
+        let target = Target::new(key, id, seal, placement);
+        let stored = self.disperse(key, &target, &parts, PackVersion::PROTECTION, redundancy).await?;
         Ok(StoredPack { stored, places })
     }
 

@@ -77,7 +77,7 @@ impl BlockStore {
         let mut copied = 0;
         if !is_there {
             if from.health().is_sick(Direction::Read) && !from.health().admits(Direction::Read) {
-                return Relocated::Lost(FragmentFault::NoSuchCloud);
+                return Relocated::Lost(FragmentFault::Sick);
             }
             let bytes = match target.fetch_bytes(from, fragment).await {
                 Ok(bytes) => bytes,

@@ -10,7 +10,7 @@ use seal::{BlockIdentity, FileKey, SealOptions, SealedBlock, Suite, sealed_len};
 
 use super::{BlockStore, fault};
 use crate::target::Target;
-use crate::{Fault, FragmentFault, Placement, Protection, SealId, StoreError, Stored};
+use crate::{Fault, FragmentFault, Placement, Protection, Redundancy, SealId, StoreError, Stored};
 
 impl BlockStore {
     /// Seals the concatenation of `plaintext` as block version `id` and stores its fragments, in parallel.
@@ -26,6 +26,33 @@ impl BlockStore {
         plaintext: &[Bytes],
         protection: Protection,
     ) -> Result<Stored, StoreError> {
+        let target = Target::new(key, id, seal, placement);
+        self.disperse(key, &target, plaintext, protection, Redundancy::Enough).await
+    }
+
+    /// Stores a block version as [`BlockStore::store`] does, but with all its fragments or not at all.
+    pub async fn store_whole(
+        &self,
+        key: &FileKey,
+        id: &BlockIdentity,
+        seal: SealId,
+        placement: &Placement,
+        plaintext: &[Bytes],
+        protection: Protection,
+    ) -> Result<Stored, StoreError> {
+        let target = Target::new(key, id, seal, placement);
+        self.disperse(key, &target, plaintext, protection, Redundancy::Whole).await
+    }
+
+    pub(super) async fn disperse(
+        &self,
+        key: &FileKey,
+        target: &Target<'_>,
+        plaintext: &[Bytes],
+        protection: Protection,
+        redundancy: Redundancy,
+    ) -> Result<Stored, StoreError> {
+        let (id, placement) = (target.identity, target.placement);
         let length = checked_length(placement, plaintext, protection)?;
         if let Some(cloud) = placement.clouds().iter().find(|cloud| !self.clouds.contains_key(cloud)) {
             return Err(StoreError::NoSuchCloud { cloud: *cloud });
@@ -35,12 +62,11 @@ impl BlockStore {
         let sealed_len = sealed_len(length, protection.padding) as u64;
         let _room = self.budget.reserve(sealed_len * scheme.total() as u64 / scheme.needed() as u64).await;
 
-        let target = Target::new(key, id, seal, placement);
         let sealed = self.seal(key, id, scheme, plaintext, protection).into_bytes();
         let fragments = target.split(&sealed, &*self.env.entropy);
 
-        let (stored, faults) = self.put_all(&target, &fragments).await;
-        let needed = (scheme.needed() + self.limits.least_spare).min(scheme.total());
+        let (stored, faults) = self.put_all(target, &fragments, redundancy).await;
+        let needed = self.least(scheme, redundancy);
         if stored.len() < needed {
             let (block, stored) = (Box::new(*id), stored.len());
             return Err(StoreError::TooFewStored { block, stored, needed, faults });
@@ -86,11 +112,24 @@ impl BlockStore {
         seal::seal(key, id, plaintext, &options, &*self.env.entropy)
     }
 
+    /// Fragments without which a write has failed.
+    fn least(&self, scheme: Scheme, redundancy: Redundancy) -> usize {
+        match redundancy {
+            Redundancy::Enough => (scheme.needed() + self.limits.least_spare).min(scheme.total()),
+            Redundancy::Whole => scheme.total(),
+        }
+    }
+
     /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
-    /// try. Clouds that are sick are left out while the others suffice.
-    async fn put_all(&self, target: &Target<'_>, fragments: &[Fragment]) -> (Vec<u8>, Vec<Fault>) {
+    /// try. Clouds that are sick are left out while the others suffice; if all are needed, nothing is put.
+    async fn put_all(
+        &self,
+        target: &Target<'_>,
+        fragments: &[Fragment],
+        redundancy: Redundancy,
+    ) -> (Vec<u8>, Vec<Fault>) {
         let scheme = target.placement.scheme();
-        let least = (scheme.needed() + self.limits.least_spare).min(scheme.total());
+        let least = self.least(scheme, redundancy);
         let enough = (scheme.needed() + self.limits.spare).min(scheme.total()).max(least);
         let begun = self.env.clock.monotonic();
         let (mut stored, mut faults) = (Vec::with_capacity(fragments.len()), Vec::new());
@@ -107,6 +146,10 @@ impl BlockStore {
             self.cloud_of(target, *fragment).is_some_and(|cloud| cloud.health().admits(Direction::Write))
         };
         let (first, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
+        if redundancy == Redundancy::Whole && !later.is_empty() {
+            let faults = later.into_iter().map(|fragment| fault(target, fragment, FragmentFault::Sick));
+            return (stored, faults.collect());
+        }
         for fragment in first {
             under_way.push(fragment);
             running.push(put(fragment));

@@ -17,6 +17,9 @@ pub struct UpkeepConfig {
     pub gc_delay: Span,
     /// Bytes that write-back, repair and scrub may have in flight together.
     pub in_flight: ByteSize,
+    /// Fragments beyond those needed to read a block with which a write to the clouds is done, up to all that the policy has; what is
+    /// missing then is repaired. With more, data waits in the journal while clouds are away.
+    pub least_spare: u8,
     /// Blocks that are no longer than this when sealed share objects in the clouds, unless they are full blocks of their file; 0 for
     /// none. At most a quarter of `pack_size`.
     pub longest_packed: ByteSize,
@@ -74,6 +77,7 @@ impl Default for UpkeepConfig {
             drain_rate: ByteSize::mib(32),
             gc_delay: Span::from_secs(600),
             in_flight: ByteSize::mib(64),
+            least_spare: 0,
             longest_packed: ByteSize::kib(256),
             pack_size: ByteSize::mib(4),
             migration_rate: ByteSize::mib(32),

@@ -75,7 +75,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             }
             storing = Some(first);
         }
-        let stored = self.blocks.store(&key, &identity, seal, &placement, &parts, protection).await?;
+        let blocks = &self.blocks;
+        let stored = match snapshot.is_clean() {
+            true => blocks.store_whole(&key, &identity, seal, &placement, &parts, protection).await?,
+            false => blocks.store(&key, &identity, seal, &placement, &parts, protection).await?,
+        };
         let sealing = Sealing { version: identity.version, seal };
         let staged = self.cache.stage(file, snapshot.block(), sealing, whole(&parts));
         Ok(Outcome::Stored(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use blocks::{BlockStore, PackBuilder, PackVersion, Placement, Writing};
+use blocks::{BlockStore, PackBuilder, PackVersion, Placement, Redundancy, Writing};
 use bytes::Bytes;
 use cache::{BlockSnapshot, DirtyBlock, Sealing};
 use environment::failpoint;
@@ -53,7 +53,7 @@ pub(super) fn is_small(new: &NewBlock, longest: u64) -> bool {
         && !new.placement.scheme().is_convergent()
 }
 
-/// Blocks that will travel in one pack.
+/// Blocks that will travel in one pack. Those that are stored already, and may wait, travel without those that are not.
 pub(super) struct Group {
     blocks: Vec<Small>,
     /// Of the pack.
@@ -70,13 +70,25 @@ impl Group {
         &self.blocks[0].block.new.placement
     }
 
+    fn takes(&self, small: &Small) -> bool {
+        self.blocks[0].snapshot.is_clean() == small.snapshot.is_clean()
+            && self.placement().shares_packs(&small.block.new.placement)
+    }
+
+    fn redundancy(&self) -> Redundancy {
+        match self.blocks[0].snapshot.is_clean() {
+            true => Redundancy::Whole,
+            false => Redundancy::Enough,
+        }
+    }
+
     /// How many blocks there are.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 }
 
-/// The groups that are waiting: one for each placement in use.
+/// The groups that are waiting: two at most for each placement in use.
 pub(super) struct Groups {
     groups: Vec<Group>,
     /// Bytes of a pack.
@@ -93,8 +105,7 @@ impl Groups {
     /// Adds a block. Returns the groups that will not wait for more.
     pub fn add(&mut self, small: Small) -> Vec<Group> {
         let mut done = Vec::new();
-        match self.groups.iter().position(|group| group.placement().shares_packs(&small.block.new.placement))
-        {
+        match self.groups.iter().position(|group| group.takes(&small)) {
             None => self.groups.push(Group::of(small)),
             Some(at) => {
                 let group = &mut self.groups[at];
@@ -143,9 +154,12 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             self.store_alone(group.blocks, &permit, &mut together).await;
             return together;
         }
+        let redundancy = group.redundancy();
         let planned = self.volume.plan_pack(group.placement(), self.config.pack_size).await;
         match planned.map_err(UpkeepError::volume("planning a pack")) {
-            Ok(Some(pack)) => self.store_packed(pack, group.blocks, &permit, &mut together).await,
+            Ok(Some(pack)) => {
+                self.store_packed(pack, group.blocks, redundancy, &permit, &mut together).await;
+            }
             Ok(None) => self.store_alone(group.blocks, &permit, &mut together).await,
             Err(error) => self.give_up(group.blocks, &error, &mut together),
         }
@@ -162,7 +176,11 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let stores = blocks.into_iter().map(|small| async move {
             let SmallBlock { new, parts } = &small.block;
             let NewBlock { identity, seal, key, placement, protection, .. } = new;
-            let stored = self.blocks.store(key, identity, *seal, placement, parts, *protection).await;
+            let blocks = &self.blocks;
+            let stored = match small.snapshot.is_clean() {
+                true => blocks.store_whole(key, identity, *seal, placement, parts, *protection).await,
+                false => blocks.store(key, identity, *seal, placement, parts, *protection).await,
+            };
             (small, stored)
         });
         for (small, stored) in join_all(stores).await {
@@ -177,6 +195,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         &self,
         pack: NewPack,
         blocks: Vec<Small>,
+        redundancy: Redundancy,
         permit: &Option<Arc<OwnedSemaphorePermit>>,
         together: &mut Together,
     ) {
@@ -195,7 +214,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         }
         failpoint!("pack.before-put");
         let version = PackVersion { key, id: identity, seal: *seal, placement };
-        match self.blocks.store_pack(version, builder, *owner).await {
+        match self.blocks.store_pack(version, builder, *owner, redundancy).await {
             Ok(stored) => {
                 failpoint!("pack.before-commit");
                 {
@@ -234,7 +253,9 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
 
     fn give_up(&self, blocks: Vec<Small>, error: &(dyn std::error::Error + Sync), together: &mut Together) {
         self.report.lock().failed += blocks.len() as u64;
-        self.complain(error);
+        if let Some(first) = blocks.first() {
+            self.complain_of(&first.snapshot, error);
+        }
         together.not_stored.extend(blocks.into_iter().map(|small| small.dirty));
     }
 

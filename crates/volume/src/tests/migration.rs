@@ -252,6 +252,52 @@ async fn a_failed_attempt_is_deleted_where_it_was_made() {
 }
 
 #[tokio::test]
+async fn a_whole_version_is_not_given_up_for_one_that_lacks_fragments() {
+    let site = Site { longest_packed: 16 << 10, pack_size: 1 << 20, ..Site::new(ManualClock::new()) };
+    let node = Node::start(site).await;
+    let large = file_of(&node, "large", &[1; 3 * BLOCK as usize]).await;
+    let small = [file_of(&node, "small", &[2; 8000]).await, file_of(&node, "other", &[3; 8000]).await];
+    node.write_back().await;
+    let before = node.stored();
+    set(&node, ("rs:2+1", &[1, 2, 3])).await;
+    node.site.clouds[3].set(cloud::Side::Writes, cloud::Fault::Fail(cloud::ErrorKind::Refused));
+    node.volume.migrate("").await.unwrap();
+    for _ in 0..10 {
+        assert!(!node.upkeep.migrator.step().await.unwrap().is_done);
+        node.write_back().await;
+        node.site.clock.advance(Duration::from_secs(1));
+    }
+    // What is dirty does not wait, nor does it take along what can.
+    let fresh = file_of(&node, "fresh", &[4; 8000]).await;
+    let written = node.upkeep.write_back.once().await;
+    assert_eq!((written.degraded, written.rewritten), (0, 0), "nothing but what is flushed");
+    let _flush = node.cache.flush(cache::Scope::All);
+    let written = node.upkeep.write_back.once().await;
+    assert_eq!((written.blocks, written.degraded, written.rewritten), (1, 1, 0));
+    collect(&node).await;
+    assert_eq!(node.stored()[0], before[0], "the old ones are all there");
+    node.check().await;
+    node.cache.drop_clean().await;
+    node.site.clouds[1].set(cloud::Side::Reads, cloud::Fault::Fail(cloud::ErrorKind::Refused));
+    assert!(content(&node, large).await == [1; 3 * BLOCK as usize], "any two of the three do");
+    node.site.clouds[1].set(cloud::Side::Reads, cloud::Fault::None);
+
+    node.site.clouds[3].set(cloud::Side::Writes, cloud::Fault::None);
+    node.site.clock.advance(Duration::from_secs(3600));
+    finish(&node).await;
+    let repaired = node.upkeep.repairer.once().await.unwrap();
+    assert_eq!((repaired.done, repaired.left), (1, 0));
+    collect(&node).await;
+    assert_only_in(&node, &[1, 2, 3]);
+    node.cache.drop_clean().await;
+    for (file, byte) in [(small[0], 2), (small[1], 3), (fresh, 4)] {
+        assert!(content(&node, file).await == vec![byte; 8000]);
+    }
+    node.check().await;
+    node.check_clouds().await;
+}
+
+#[tokio::test]
 async fn a_clone_of_a_file_on_its_way_is_on_its_way() {
     let node = Node::new().await;
     let text = [[1; BLOCK as usize], [2; BLOCK as usize]].concat();

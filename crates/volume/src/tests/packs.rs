@@ -184,7 +184,7 @@ async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
         seal: pack.seal,
         placement: &pack.placement,
     };
-    let _ = store.store_pack(version, builder, pack.owner).await.unwrap();
+    let _ = store.store_pack(version, builder, pack.owner, blocks::Redundancy::Enough).await.unwrap();
     assert_eq!(node.stored(), [1, 1, 1, 0]);
     assert_eq!(node.volume.unsettled_packs(None, 9).await.unwrap().len(), 1);
     node.check().await;
@@ -414,28 +414,30 @@ async fn cleaning_that_costs_more_than_the_garbage_is_left() {
 }
 
 #[tokio::test]
-async fn a_pack_that_cannot_be_replaced_stays_and_is_cleaned_later() {
-    let node = packing("rs:2+1").await;
-    let files = many(&node, 300).await;
-    for number in 1..300 {
-        remove(&node, &format!("many {number}")).await;
+async fn a_pack_that_cannot_be_replaced_by_a_whole_one_stays_and_is_cleaned_later() {
+    for refusing in [1, 2] {
+        let node = packing("rs:2+1").await;
+        let files = many(&node, 300).await;
+        for number in 1..300 {
+            remove(&node, &format!("many {number}")).await;
+        }
+        collect(&node).await;
+        for cloud in &node.site.clouds[..refusing] {
+            cloud.set(Side::Writes, Fault::Fail(ErrorKind::Refused));
+        }
+        let report = node.upkeep.cleaner.once().await.unwrap();
+        assert_eq!((report.cleaned, report.made, report.failed), (0, 0, 1));
+        node.check().await;
+        node.check_clouds().await;
+        for cloud in &node.site.clouds {
+            cloud.set(Side::Writes, Fault::None);
+        }
+        // One block alone makes no pack at the usual prices; here its old one is large.
+        assert_eq!(node.upkeep.cleaner.once().await.unwrap().cleaned, 1);
+        collect(&node).await;
+        assert_eq!(from_clouds(&node, files[0]).await, eight_kib(0));
+        node.check_clouds_at_rest().await;
     }
-    collect(&node).await;
-    for cloud in &node.site.clouds[..2] {
-        cloud.set(Side::Writes, Fault::Fail(ErrorKind::Refused));
-    }
-    let report = node.upkeep.cleaner.once().await.unwrap();
-    assert_eq!((report.cleaned, report.made, report.failed), (0, 0, 1));
-    node.check().await;
-    node.check_clouds().await;
-    for cloud in &node.site.clouds {
-        cloud.set(Side::Writes, Fault::None);
-    }
-    // One block alone makes no pack at the usual prices; here its old one is large.
-    assert_eq!(node.upkeep.cleaner.once().await.unwrap().cleaned, 1);
-    collect(&node).await;
-    assert_eq!(from_clouds(&node, files[0]).await, eight_kib(0));
-    node.check_clouds_at_rest().await;
 }
 
 #[tokio::test]

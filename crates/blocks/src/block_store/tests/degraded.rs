@@ -83,6 +83,35 @@ async fn a_configured_least_spare_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_can_wait_is_stored_whole_or_not_at_all() {
+    for scheme in SCHEMES {
+        let world = World::new(scheme);
+        let last = world.clouds.last().unwrap();
+        let put = async |version| {
+            let id = BlockIdentity { version: Version(version), ..identity() };
+            let (parts, protection) = ([content(version)], Protection::default());
+            world.store.store_whole(&world.key, &id, SEAL, &world.placement, &parts, protection).await
+        };
+        last.set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+        let total = world.placement.scheme().total();
+        for version in 1..=5 {
+            let error = put(version).await.unwrap_err();
+            let StoreError::TooFewStored { stored, needed, .. } = error else { panic!("{error}") };
+            assert_eq!((stored, needed), (total - 1, total), "{scheme}");
+        }
+        let calls = || world.clouds.iter().map(|cloud| cloud.calls().len()).sum::<usize>();
+        let before = calls();
+        let error = put(6).await.unwrap_err();
+        assert!(error.to_string().contains("not asked"), "{error}");
+        assert_eq!(calls(), before, "the others are not asked for what would be in vain");
+
+        last.set(Side::Writes, CloudFault::Delay(Duration::from_secs(5)));
+        world.env.clock.sleep(Duration::from_secs(120)).await;
+        assert_eq!(put(7).await.unwrap().missing, NONE, "there is no hurry");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn sick_clouds_are_tried_when_the_well_ones_do_not_suffice() {
     let world = World::new("replicas:2");
     world.clouds[0].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
