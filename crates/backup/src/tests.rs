@@ -21,6 +21,8 @@ use crate::{
     Survey, Writer,
 };
 
+const NONE: [&str; 0] = [];
+
 type Rows = BTreeMap<Bytes, Bytes>;
 
 /// How long after it was given up a put may be carried out.
@@ -130,6 +132,16 @@ impl World {
         let fault = if down { Fault::Fail(cloud::ErrorKind::Transient) } else { Fault::None };
         self.clouds[at].2.set(Side::Writes, fault.clone());
         self.clouds[at].2.set(Side::Reads, fault);
+    }
+
+    /// Looks at what the clouds have; those that lack something.
+    async fn look(&mut self) -> Vec<String> {
+        let places = self.places();
+        let writer = self.writer.as_mut().unwrap();
+        let check = writer.check().unwrap();
+        let lacking = check.run(&places, 0).await;
+        writer.learn(&check, &lacking);
+        lacking.into_iter().map(|lacking| lacking.place).collect()
     }
 
     async fn survey(&self) -> Survey {

@@ -1,6 +1,7 @@
 //! Making chains.
 
 mod catch_up;
+mod check;
 mod collect;
 mod hold;
 mod round;
@@ -13,6 +14,7 @@ use async_trait::async_trait;
 use environment::{Environment, failpoint};
 use ids::Timestamp;
 
+pub use check::{Check, Lacking};
 pub use state::{Numbers, Retired, State};
 
 use crate::{BackupError, BackupKeys, Claim, Head, Item, Mark, Parent, Place, Rival, Survey};

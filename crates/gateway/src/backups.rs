@@ -6,22 +6,25 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backup::{
-    BackupError, BackupKeys, Content, Maker, Mark, Notes, Place, Standing, State, Survey, Unsaved, Writer,
+    BackupError, BackupKeys, Content, Lacking, Maker, Mark, Notes, Place, Standing, State, Survey, Unsaved, Writer,
 };
 use cloud::{Connection, Direction};
-use meta::LocalStore;
+use meta::{LocalStore, MetaError};
 use parking_lot::Mutex;
 use seal::KeyFile;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use upkeep::ScrubSchedule;
 
 use crate::Config;
 use crate::node::Node;
-use crate::node_rows::{backup_state, is_passing, set_backup_state};
+use crate::node_rows::{backup_proved, backup_state, is_passing, set_backup_proved, set_backup_state};
 use crate::rival::Rivals;
 
 /// A backup that is older than so many intervals needs attention.
 const LATE: u32 = 3;
+/// How often it is looked whether a scrub of the backup is due, at the least.
+const SCRUB_TICK: Duration = Duration::from_secs(600);
 /// Memory for the keys of rows that have changed since the last backup.
 pub(crate) const CHANGES: usize = 64 << 20;
 /// What the keys of backups are derived from.
@@ -228,23 +231,59 @@ impl Node {
         }
     }
 
-    /// Looks whether clouds still have what they were given of the newest backup, and gives them again what they lack. How many
-    /// clouds lacked something.
-    pub async fn verify_backup(&self) -> usize {
+    /// Fetches all of the newest backup from every cloud, at no more than `rate` bytes a second if that is not 0, proves it, and
+    /// stores again what is missing or changed. How many clouds lacked something.
+    pub async fn verify_backup(&self, rate: u64) -> usize {
         let names: Vec<String> = self.clouds.configured().into_iter().map(|cloud| cloud.name).collect();
         let places = self.backup_places(&names);
-        let lacking = match &mut self.backups.making.lock().await.maker {
-            Some(maker) => maker.writer.verify(&places).await,
-            None => 0,
-        };
-        if lacking > 0 {
-            tracing::warn!(
-                clouds = lacking,
-                "parts of the metadata backup were missing; they are stored again"
-            );
+        // Backups go on meanwhile.
+        let check = self.backups.making.lock().await.maker.as_ref().and_then(|maker| maker.writer.check());
+        let Some(check) = check else { return 0 };
+        let lacking = check.run(&places, rate).await;
+        for Lacking { place, objects, wrong } in &lacking {
+            tracing::warn!(cloud = place, object = objects, wrong, "the metadata backup is stored again there");
+        }
+        if !lacking.is_empty() {
+            if let Some(maker) = &mut self.backups.making.lock().await.maker {
+                maker.writer.learn(&check, &lacking);
+            }
             self.back_up().await;
         }
-        lacking
+        lacking.len()
+    }
+
+    /// Proves the newest backup once in every period of scrubs, until `stop`.
+    pub async fn scrub_backups(self: Arc<Self>, stop: CancellationToken) {
+        let schedule = self.config.upkeep.scrubs();
+        if schedule.period.is_zero() || !self.config.backup.is_on() {
+            return;
+        }
+        let tick = schedule.period.min(SCRUB_TICK);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.environment.clock.sleep(tick) => {}
+            }
+            // Safe to drop anywhere: what was not noted is looked at again.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                result = self.scrub_backup_if_due(&schedule) => if let Err(error) = result {
+                    tracing::warn!(%error, "the metadata backup could not be scrubbed; it is tried again");
+                },
+            }
+        }
+    }
+
+    async fn scrub_backup_if_due(&self, schedule: &ScrubSchedule) -> Result<(), MetaError> {
+        let now = || self.environment.clock.wall().seconds;
+        let begun = now();
+        let last = backup_proved(&self.store).await?;
+        // Who has set the clock back does not wait for it.
+        if last.is_some_and(|last| (0..schedule.period.as_secs() as i64).contains(&(begun - last))) {
+            return Ok(());
+        }
+        self.verify_backup(schedule.rate).await;
+        set_backup_proved(&self.store, begun).await
     }
 
     pub(crate) async fn new_writer(&self, places: &[Place]) -> Result<Writer, String> {

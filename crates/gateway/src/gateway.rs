@@ -88,6 +88,7 @@ impl Gateway {
         let pin_task = tokio::spawn(node.clone().keep_pinned(stop.clone()));
         let keys_task = tokio::spawn(node.clone().keep_keys(stop.clone()));
         let backup_task = tokio::spawn(node.clone().keep_backups(stop.clone()));
+        let backup_scrub_task = tokio::spawn(node.clone().scrub_backups(stop.clone()));
         let bill_task = tokio::spawn(node.clone().keep_bill(stop.clone()));
         node.resume_drains();
         tracing::info!(%nfs, %admin, volumes = ?node.volume_names(), "serving");
@@ -108,6 +109,7 @@ impl Gateway {
             pin_task,
             keys_task,
             backup_task,
+            backup_scrub_task,
             bill_task,
             security_task,
         ];

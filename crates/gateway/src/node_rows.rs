@@ -12,6 +12,7 @@
 //! | `0xF0 0x05` volume 16, object 18 | empty: this file is kept in the cache |
 //! | `0xF0 0x09` volume 16 | JSON: how far the present scrub of the volume is |
 //! | `0xF0 0x0A` volume 16 | JSON: what its last whole scrub found |
+//! | `0xF0 0x0B` | when the scrub began that last proved the backups: seconds 8 |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ const SHREDDING: u8 = 0x07;
 const OPENERS: u8 = 0x08;
 const SCRUB: u8 = 0x09;
 const SCRUBBED: u8 = 0x0A;
+const PROVED: u8 = 0x0B;
 /// Rows read at once.
 const PAGE: usize = 1024;
 
@@ -221,7 +223,7 @@ pub(crate) async fn is_loading(store: &dyn MetaStore) -> Result<bool, MetaError>
 
 /// Whether a row of a dump is of this process alone: an NFS client that may reclaim, a mark, how far something is, or a job that needs the key file beside it.
 pub(crate) fn is_passing(key: &[u8]) -> bool {
-    matches!(key, [TABLE, CLIENT | LOADING | BACKUPS | SCRUB | SHREDDING, ..])
+    matches!(key, [TABLE, CLIENT | LOADING | BACKUPS | SCRUB | SHREDDING | PROVED, ..])
 }
 
 /// What is noted of the scrubs of a volume.
@@ -268,6 +270,18 @@ pub(crate) async fn backup_state(store: &dyn MetaStore) -> Result<Option<Bytes>,
 /// Notes it.
 pub(crate) async fn set_backup_state(store: &dyn MetaStore, state: Bytes) -> Result<(), MetaError> {
     change(store, vec![(KeyBuilder::new(TABLE).tag(BACKUPS).build(), Some(state))]).await
+}
+
+/// When the backups were last proved, in seconds since 1970.
+pub(crate) async fn backup_proved(store: &dyn MetaStore) -> Result<Option<i64>, MetaError> {
+    let row = store.begin(Mode::Optimistic).await?.get(&KeyBuilder::new(TABLE).tag(PROVED).build()).await?;
+    Ok(row.and_then(|row| Some(i64::from_be_bytes(row.as_ref().try_into().ok()?))))
+}
+
+/// Notes it.
+pub(crate) async fn set_backup_proved(store: &dyn MetaStore, seconds: i64) -> Result<(), MetaError> {
+    let row = Bytes::copy_from_slice(&seconds.to_be_bytes());
+    change(store, vec![(KeyBuilder::new(TABLE).tag(PROVED).build(), Some(row))]).await
 }
 
 fn pin_key(file: FileId) -> Bytes {

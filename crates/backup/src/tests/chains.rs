@@ -122,15 +122,54 @@ async fn objects_that_a_cloud_has_lost_are_brought_again() {
         world.back_up().await.unwrap();
     }
     let memory = world.clouds[1].1.clone();
-    let before = memory.names();
-    for name in &before {
-        memory.poke(name, None);
-        let places = world.places();
-        assert_eq!(world.writer.as_mut().unwrap().verify(&places).await, 1);
-        world.catch_up_and_collect().await;
-        assert_eq!(memory.names(), before);
-        assert_eq!(world.writer.as_mut().unwrap().verify(&places).await, 0);
+    let before: Vec<_> = memory.names().into_iter().map(|name| (name.clone(), memory.peek(&name))).collect();
+    for (name, stored) in &before {
+        let stored = stored.as_ref().unwrap();
+        let mut changed = stored.to_vec();
+        changed[stored.len() / 2] ^= 1;
+        for bad in [None, Some(changed.into()), Some(stored.slice(1..))] {
+            memory.poke(name, bad);
+            assert_eq!(world.look().await, ["b"], "missing, changed or shortened");
+            world.catch_up_and_collect().await;
+            assert_eq!(world.look().await, NONE);
+        }
     }
+    assert_eq!(memory.names().len(), before.len());
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_keeps_its_rate_and_is_not_disturbed_by_backups_and_clouds_that_are_away() {
+    let mut world = World::new();
+    world.start().await;
+    world.set("a", Some(&vec![1; 100_000]));
+    world.back_up().await.unwrap();
+    let memory = world.clouds[2].1.clone();
+    let object = memory.names().into_iter().max_by_key(|name| memory.peek(name).unwrap().len()).unwrap();
+    let good = memory.peek(&object).unwrap();
+    let begun = world.environment.clock.monotonic();
+    let look = world.writer.as_ref().unwrap().check().unwrap();
+    assert_eq!(look.run(&world.places(), 10_000).await, []);
+    let took = (world.environment.clock.monotonic() - begun).as_secs_f64();
+    assert!((1.0..1.1).contains(&(took / (3.0 * good.len() as f64 / 10_000.0))), "{took} s");
+
+    memory.poke(&object, None);
+    let found = look.run(&world.places(), 0).await;
+    assert_eq!(found.len(), 1);
+    // An increment goes on behind what was looked at, and a base does not.
+    world.set("b", Some(b"2"));
+    world.back_up().await.unwrap();
+    world.writer.as_mut().unwrap().learn(&look, &found);
+    assert_eq!(world.writer.as_ref().unwrap().progress().lacks, ["c"]);
+    world.catch_up_and_collect().await;
+    assert_eq!(memory.peek(&object), Some(good));
+    world.writer.as_mut().unwrap().begin_anew();
+    world.back_up().await.unwrap();
+    world.writer.as_mut().unwrap().learn(&look, &found);
+    assert_eq!(world.writer.as_ref().unwrap().progress().lacks, NONE);
+
+    world.down(0, true);
+    assert_eq!(world.look().await, NONE, "nothing is said of a cloud that does not answer");
     check(&world).await;
 }
 

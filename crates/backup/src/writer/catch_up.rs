@@ -1,7 +1,6 @@
-use cloud::{ErrorKind, PutMode};
-use futures::stream::{StreamExt, iter};
+use cloud::PutMode;
 
-use super::{PARALLEL, Stand, Writer};
+use super::{Stand, Writer};
 use crate::survey::proved;
 use crate::{BackupError, Head, Place};
 
@@ -61,36 +60,5 @@ impl Writer {
             (stand.backup, stand.unsure) = (Some(head.mark().backup), unsure);
         }
         Ok(())
-    }
-
-    /// Asks clouds for every object of the chain that they should have; what one lacks, or has of another length, is brought by the next
-    /// [`Writer::catch_up`]. Returns how many clouds lack something.
-    pub async fn verify(&mut self, places: &[Place]) -> usize {
-        let Some(head) = &self.head else { return 0 };
-        let mut lacking = 0;
-        for place in places {
-            let Some(stand) = self.stands.get_mut(&place.name) else { continue };
-            let asked = head.objects.iter().take(stand.objects).map(|entry| {
-                let name = self.keys.object_name(&head.id, entry.start, entry.number);
-                async move { place.cloud.head(&name).await.map(|length| length == u64::from(entry.length)) }
-            });
-            let mut asked = iter(asked.collect::<Vec<_>>()).buffered(PARALLEL).enumerate();
-            let mut missing = None;
-            while let Some((at, answer)) = asked.next().await {
-                match answer {
-                    Ok(true) => {}
-                    Ok(false) => missing = missing.or(Some(at)),
-                    Err(error) if error.kind() == ErrorKind::NotFound => missing = missing.or(Some(at)),
-                    Err(_) => break, // nothing is known of it at present
-                }
-            }
-            let top = place.cloud.head(&self.keys.head_name(head.branch)).await;
-            let no_head = top.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-            if missing.is_some() || (no_head && stand.backup.is_some()) {
-                *stand = Stand { objects: missing.unwrap_or(stand.objects), backup: None, unsure: false };
-                lacking += 1;
-            }
-        }
-        lacking
     }
 }

@@ -66,6 +66,34 @@ async fn versions_that_the_newest_backup_refers_to_are_not_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrub_proves_the_backup_once_in_a_period_and_mends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(folder.path()).await;
+    assert!(node.back_up().await.complete);
+    let (_, cloud) = node.clouds.get("b").unwrap();
+    let largest = cloud.list("", None, 10).await.unwrap().into_iter().max_by_key(|(_, length)| *length);
+    let name = largest.unwrap().0;
+    let stored = cloud.get(&name, None).await.unwrap();
+    let damage = async || {
+        let mut bytes = stored.to_vec();
+        bytes[100] ^= 1;
+        cloud.put(&name, vec![bytes.into()], cloud::PutMode::Overwrite).await.unwrap();
+    };
+    let schedule = ScrubSchedule { period: Duration::from_secs(3600), rate: 0, sample: 100 };
+    damage().await;
+    node.scrub_backup_if_due(&schedule).await.unwrap();
+    assert!(cloud.get(&name, None).await.unwrap() == stored);
+    assert!(node.backup_status().complete && node.backup_status().lacks.is_empty());
+    damage().await;
+    node.scrub_backup_if_due(&schedule).await.unwrap();
+    assert!(cloud.get(&name, None).await.unwrap() != stored, "the period is not over");
+    // Whoever asks need not wait for it.
+    assert_eq!(node.verify_backup(0).await, 1);
+    assert!(cloud.get(&name, None).await.unwrap() == stored);
+    node.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_uploaded_when_nothing_has_changed() {
     let folder = tempfile::tempdir().unwrap();
     let node = open(folder.path()).await;

@@ -351,7 +351,12 @@ impl Backups {
     /// How many clouds lack something of it.
     pub async fn verify(&self) -> usize {
         match &mut *self.making.lock().await {
-            Some(maker) => maker.writer.verify(&self.places()).await,
+            Some(maker) => {
+                let Some(check) = maker.writer.check() else { return 0 };
+                let lacking = check.run(&self.places(), 0).await;
+                maker.writer.learn(&check, &lacking);
+                lacking.len()
+            }
             None => 0,
         }
     }
