@@ -80,8 +80,8 @@ mod preference;
 mod target;
 
 pub use block_store::{
-    BlockStore, FragmentState, Loaded, LoadedPack, LoadedTogether, PackReads, Protection, Redundancy, Relocated,
-    Relocation, Repaired, Stored, StoredPack, Writing,
+    BlockStore, FragmentState, Loaded, LoadedPack, LoadedTogether, PackReads, Protection, Redundancy,
+    Relocated, Relocation, Repaired, Stored, StoredPack, Writing,
 };
 pub use cloud_table::CloudTable;
 pub use current_versions::CurrentVersions;

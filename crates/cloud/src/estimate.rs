@@ -4,6 +4,8 @@ use std::time::Duration;
 const WINDOW: usize = 64;
 /// Weight of a new sample in the means.
 const WEIGHT: f64 = 0.2;
+/// The least share of that of one among many.
+const LEAST_SHARE: f64 = 0.1;
 /// Weight of a wait that was given up: the truth is longer.
 const LATE_WEIGHT: f64 = 0.5;
 /// After so long without a sample a mean counts half, so that a cloud that was slow once is tried again.
@@ -42,12 +44,17 @@ impl Estimate {
     /// An operation is done; it is `now`.
     pub fn record(&mut self, sample: Sample, now: Duration) {
         // What has faded counts less than what is new.
-        self.add(sample, 1.0 - (1.0 - WEIGHT) * self.freshness(now), now);
+        self.add(sample, 1.0 - (1.0 - WEIGHT * self.share(&sample)) * self.freshness(now), now);
         self.keep(sample.took);
         if sample.bytes > 0 && !sample.took.is_zero() {
             let rate = sample.bytes as f64 / sample.took.as_secs_f64();
             self.rate = Some(self.rate.map_or(rate, |mean| mean + WEIGHT * (rate - mean)));
         }
+    }
+
+    /// Operations that run together share the weight of one, so that one that is late by chance does not outweigh the others.
+    fn share(&self, sample: &Sample) -> f64 {
+        (1.0 / self.load.max(f64::from(sample.load)).max(1.0)).max(LEAST_SHARE)
     }
 
     /// A sample for the means.
@@ -87,7 +94,9 @@ impl Estimate {
         let left = self.aged(now);
         if left.is_none_or(|left| sample.took.as_secs_f64() > left) {
             self.mean = left;
-            self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT, now);
+            // Nor does what has faded.
+            let share = self.share(&sample).max(1.0 - self.freshness(now));
+            self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT * share, now);
         }
     }
 

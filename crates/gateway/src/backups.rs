@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backup::{
-    BackupError, BackupKeys, Content, Lacking, Maker, Mark, Notes, Place, Standing, State, Survey, Unsaved, Writer,
+    BackupError, BackupKeys, Content, Lacking, Maker, Mark, Notes, Place, Standing, State, Survey, Unsaved,
+    Writer,
 };
 use cloud::{Connection, Direction};
 use meta::{LocalStore, MetaError};
@@ -241,7 +242,12 @@ impl Node {
         let Some(check) = check else { return 0 };
         let lacking = check.run(&places, rate).await;
         for Lacking { place, objects, wrong } in &lacking {
-            tracing::warn!(cloud = place, object = objects, wrong, "the metadata backup is stored again there");
+            tracing::warn!(
+                cloud = place,
+                object = objects,
+                wrong,
+                "the metadata backup is stored again there"
+            );
         }
         if !lacking.is_empty() {
             if let Some(maker) = &mut self.backups.making.lock().await.maker {

@@ -20,6 +20,7 @@ mod late;
 mod packs;
 mod random;
 mod relocating;
+mod slowed;
 mod tampering;
 mod writing;
 

@@ -48,7 +48,8 @@ impl World {
             builder.push(block, sealed).unwrap();
             files.push((key, block, content));
         }
-        let stored = self.store.store_pack(self.version(id), builder, owner(), Redundancy::Enough).await.unwrap();
+        let stored =
+            self.store.store_pack(self.version(id), builder, owner(), Redundancy::Enough).await.unwrap();
         assert_eq!(stored.stored.missing, NONE);
         let files = files.into_iter().zip(stored.places);
         files.map(|((key, id, content), place)| Small { key, id, content, place }).collect()
@@ -378,7 +379,11 @@ async fn a_pack_larger_than_its_block_size_is_refused_before_anything_is_sent() 
             .push(id, world.store.seal_for_pack(key, &id, placement, &parts, protection).unwrap())
             .unwrap();
     }
-    let error = world.store.store_pack(world.version(&pack_id(1)), builder, owner(), Redundancy::Enough).await.unwrap_err();
+    let error = world
+        .store
+        .store_pack(world.version(&pack_id(1)), builder, owner(), Redundancy::Enough)
+        .await
+        .unwrap_err();
     assert!(matches!(error, StoreError::TooLong { .. }), "{error}");
     assert!(world.clouds.iter().all(|cloud| cloud.calls().is_empty()));
 }
