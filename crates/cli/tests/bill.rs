@@ -7,22 +7,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use support::bill::{Requests, assert_agrees, class_of, line, requests_of, requests_to};
 use support::{Client, Gateway, Mood, Random, S3Server, S3StandIn, Settings};
-
-/// Requests by class, in the order of [`CLASSES`].
-type Requests = [u64; 4];
-
-const CLASSES: [&str; 4] = ["put", "get", "list", "delete"];
-
-fn class_of(method: &str, target: &str) -> usize {
-    match method {
-        "GET" if target.contains("list-type=") => 2,
-        "GET" | "HEAD" => 1,
-        "DELETE" => 3,
-        "POST" if target.ends_with("?delete") || target.ends_with("?delete=") => 3,
-        _ => 0,
-    }
-}
 
 /// What the log of a server says of a bucket.
 fn requests(server: &S3Server, bucket: &str) -> Requests {
@@ -40,38 +26,6 @@ fn requests(server: &S3Server, bucket: &str) -> Requests {
         }
     }
     requests
-}
-
-/// The line of a cloud.
-fn line<'a>(bill: &'a Value, cloud: &str) -> &'a Value {
-    let lines = bill["clouds"].as_array().unwrap();
-    lines.iter().find(|line| line["cloud"] == cloud).unwrap_or_else(|| panic!("no {cloud} in {bill}"))
-}
-
-fn requests_of(line: &Value) -> Requests {
-    CLASSES.map(|class| line["requests"][class].as_u64().unwrap())
-}
-
-/// The bill equals what the servers saw. It is taken while nothing is going on: between two equal looks at the servers. A request
-/// that nobody waited for any more may not have reached its server.
-fn assert_agrees(gateway: &Gateway, seen: impl Fn() -> BTreeMap<&'static str, Requests>) -> Value {
-    for _ in 0..100 {
-        let before = seen();
-        let bill = gateway.json(&["cost"], &[0]);
-        if seen() != before {
-            continue;
-        }
-        for (cloud, seen) in before {
-            let line = line(&bill, cloud);
-            let (billed, given_up) = (requests_of(line), line["requests"]["given_up"].as_u64().unwrap());
-            let more = |class: usize| billed[class].checked_sub(seen[class]);
-            let more: Option<Vec<u64>> = (0..CLASSES.len()).map(more).collect();
-            let agrees = more.is_some_and(|more| more.iter().sum::<u64>() <= given_up);
-            assert!(agrees, "{cloud}: billed {billed:?}, seen {seen:?}: {line}");
-        }
-        return bill;
-    }
-    panic!("the servers are never quiet");
 }
 
 const PRICE: &str = "{ put = 5e-6, get = 4e-7, list = 5e-6, egress_gb = 0.09, storage_gb_month = 0.023 }";
@@ -167,14 +121,7 @@ async fn tries_that_failed_are_billed_and_a_crash_is_told() {
     for (name, store) in &stores {
         settings = settings.with_cloud(name, store.url());
     }
-    let seen = || {
-        let requests = |(name, store): &(&'static str, S3StandIn)| {
-            let mut requests = Requests::default();
-            store.requests().iter().for_each(|(method, target)| requests[class_of(method, target)] += 1);
-            (*name, requests)
-        };
-        stores.iter().map(requests).collect::<BTreeMap<_, Requests>>()
-    };
+    let seen = || stores.iter().map(|(name, store)| (*name, requests_to(store))).collect::<BTreeMap<_, _>>();
     let data = folder.path().join("data");
     settings.write(&data);
     let mut gateway = Gateway::start_on_s3(&data);

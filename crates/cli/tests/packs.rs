@@ -9,7 +9,9 @@ mod support;
 use std::path::Path;
 use std::time::Instant;
 
-use support::{Gateway, S3StandIn, Settings};
+use nfs4::StableHow;
+use support::bill::{assert_agrees, requests_to};
+use support::{Client, Gateway, Random, S3StandIn, Settings};
 
 const FILES: usize = 5000;
 const LENGTH: usize = 4096;
@@ -67,6 +69,9 @@ async fn small_files_by_the_thousand_cost_a_few_requests() {
     // 1,500 for 100,000 files, backups of the metadata included; those of the first file would be some, too.
     let most = 20 + files * 1480 / 100_000;
     assert!(stored.iter().all(|puts| *puts <= most), "{stored:?} PUTs for {files} files, {most} allowed");
+    // The bill says the same, to the request.
+    let seen = || ["a", "b", "c"].into_iter().zip(clouds.each_ref().map(requests_to)).collect();
+    assert_agrees(&gateway, seen);
     let status = gateway.json(&["status"], &[0]);
     let packs = status["node"]["packs"].as_u64().unwrap() as usize;
     assert!(packs > 0 && stored.iter().all(|puts| *puts >= packs), "{packs} packs by {stored:?} PUTs");
@@ -86,7 +91,39 @@ async fn small_files_by_the_thousand_cost_a_few_requests() {
         assert_eq!(std::fs::read(path).unwrap(), content(number), "file {number}");
     }
     assert!(read * 10 < files, "{read} GETs for {files} files");
+    assert_agrees(&gateway, seen);
 
+    assert_eq!(gateway.stop(), Some(0));
+}
+
+/// `K53`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_writes_side_by_side_are_one_request_to_each_cloud() {
+    let folder = tempfile::tempdir().unwrap();
+    let clouds = ["a", "b", "c"].map(|name| S3StandIn::start(&folder.path().join(name)));
+    let (policy, block_size, backups, write_back_wait) = ("replicas:3", "1MiB", "0s", "5s");
+    let usual = Settings::in_folder(folder.path());
+    let mut settings = Settings { policy, block_size, backups, write_back_wait, ..usual };
+    for (cloud, name) in clouds.iter().zip(["a", "b", "c"]) {
+        settings = settings.with_cloud(name, cloud.url());
+    }
+    let data = folder.path().join("data");
+    settings.write(&data);
+    let mut gateway = Gateway::start_on_s3(&data);
+    let client = Client::connect(gateway.nfs, "client").await;
+    let content = Random::from_environment("grouping").bytes(1 << 20);
+    let puts = || clouds.each_ref().map(|cloud| cloud.requests_by("PUT"));
+    let before = puts();
+    let file = client.open("file").await.unwrap();
+    for at in (0..content.len()).step_by(4096) {
+        let part = content.slice(at..at + 4096);
+        client.write_at(&file.handle, file.state_id, at as u64, StableHow::FileSync, part).await.unwrap();
+    }
+    client.session.close(&file).await.unwrap();
+    gateway.flush();
+    assert_eq!(puts(), before.map(|puts| puts + 1));
+    gateway.drop_cache();
+    client.expect("file", &content).await;
     assert_eq!(gateway.stop(), Some(0));
 }
 

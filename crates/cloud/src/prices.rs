@@ -47,6 +47,11 @@ impl Prices {
         self.get + bytes as f64 / GIGABYTE * self.egress_gb
     }
 
+    /// So many bytes kept for a month.
+    pub fn of_keeping(&self, bytes: f64) -> f64 {
+        bytes / GIGABYTE * self.storage_gb_month
+    }
+
     /// All requests and bytes in `counts`, and `gb_months` of storage.
     pub fn charge(&self, counts: &CostCounts, gb_months: f64) -> Charge {
         let times = |count: u64, price: f64| count as f64 * price;

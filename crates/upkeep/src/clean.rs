@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use blocks::{BlockStore, PackBuilder, PackVersion, PlaceInPack, Placement, Redundancy};
+use blocks::{BlockStore, CloudId, PackBuilder, PackVersion, PlaceInPack, Placement, Redundancy};
 use bytes::Bytes;
+use cloud::Prices;
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
 use seal::{BlockIdentity, SealedBlock};
@@ -18,8 +19,9 @@ const BATCH: usize = 256;
 /// Packs whose blocks go into one new pack at most.
 const MOST_PACKS: usize = 64;
 
-/// What cleaning costs beside what garbage costs. The unit is a byte that is kept for a month, so that prices of providers that
-/// differ by factors agree: the defaults are those of the large object stores, read from outside of their networks.
+/// What cleaning costs beside what garbage costs, where the clouds of a pack have no prices. The unit is a byte that is kept for a month,
+/// so that prices of providers that differ by factors agree: the defaults are those of the large object stores, read from outside of
+/// their networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleaningCosts {
     /// One PUT.
@@ -97,8 +99,21 @@ impl Haul {
         self.packs.len() < MOST_PACKS && self.sum(|pack| pack.live) + u64::from(pack.live) <= size
     }
 
-    /// Whether keeping the garbage would cost more than cleaning.
-    fn is_worth_it(&self, costs: &CleaningCosts) -> bool {
+    /// Whether keeping the garbage would cost more than cleaning, where these are the prices of its clouds.
+    fn is_worth_it(&self, costs: &CleaningCosts, prices: Option<&[Prices]>) -> bool {
+        let Some(prices) = prices else { return self.is_usually_worth_it(costs) };
+        let needed = self.placement().scheme().needed().max(1) as f64;
+        let (all, live) = (self.sum(|pack| pack.len), self.sum(|pack| pack.live));
+        let sum = |of: &dyn Fn(&Prices) -> f64| prices.iter().map(of).sum::<f64>();
+        let kept = sum(&|of| of.of_keeping((all - live) as f64 / needed)) * costs.months as f64;
+        // Which of the clouds are read from is not known before.
+        let reads = self.packs.iter().map(|(pack, _)| (f64::from(pack.len) / needed) as u64);
+        let reading: f64 = reads.map(|bytes| sum(&|of| of.of_reading(bytes))).sum();
+        let reading = reading / prices.len() as f64 * needed;
+        kept > reading + sum(&|of| of.put)
+    }
+
+    fn is_usually_worth_it(&self, costs: &CleaningCosts) -> bool {
         let scheme = self.placement().scheme();
         let (total, needed) = (scheme.total() as u64, scheme.needed().max(1) as u64);
         let dead = self.sum(|pack| pack.len) - self.sum(|pack| pack.live);
@@ -239,7 +254,7 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
 
     /// Moves the blocks of some packs to a new one, if that is worth it.
     async fn clean(&self, haul: Haul, pass: &mut Pass<'_>) -> Result<(), UpkeepError> {
-        if !haul.is_worth_it(&self.config.cleaning) {
+        if !haul.is_worth_it(&self.config.cleaning, self.prices_of(haul.placement()).as_deref()) {
             return Ok(());
         }
         let mut taken = Vec::new();
@@ -271,6 +286,13 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
         let settled = self.volume.settle_pack(&new.identity).await;
         committed?;
         settled.map_err(UpkeepError::volume("settling a pack"))
+    }
+
+    /// What the clouds of a placement charge; `None` when not all of them charge for what they keep: somebody pays for that, too.
+    fn prices_of(&self, placement: &Placement) -> Option<Vec<Prices>> {
+        let of = |cloud: &CloudId| self.blocks.clouds().get(cloud)?.prices().copied();
+        let prices = placement.clouds().iter().map(of).collect::<Option<Vec<_>>>()?;
+        prices.iter().all(|prices| prices.storage_gb_month > 0.0).then_some(prices)
     }
 
     /// What lies in a pack and is held; `None` when it cannot be read now.

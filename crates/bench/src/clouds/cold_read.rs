@@ -135,6 +135,11 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
         sorted.sort_by(f64::total_cmp);
         let (bound, read) = (sorted[needed - 1], median(&reads).median);
         reads.sort_by(f64::total_cmp);
+        page.at_most(
+            1.3,
+            &format!("a cold read with {policy}, of the k-th fastest cloud's own time"),
+            read / bound,
+        );
         let late = reads[(reads.len() * 95).div_ceil(100) - 1];
         writeln!(
             text,
@@ -178,10 +183,16 @@ pub fn slowed(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> 
     let late = times.iter().filter(|took| **took >= 1000.0).count();
     let points: Vec<(f64, f64)> = reads.iter().map(|read| (read.at, read.took)).collect();
     let (early, later): (Vec<&SlowedRead>, Vec<_>) = reads.iter().partition(|read| read.at < RANKED);
-    let share = |reads: &[&SlowedRead]| {
+    let chosen = |reads: &[&SlowedRead]| {
         let chosen: usize = reads.iter().map(|read| read.chosen).sum();
-        format!("{chosen} of {}", reads.len() as u64 * BLOCKS * 3)
+        (chosen, reads.len() as u64 * BLOCKS * 3)
     };
+    let share = |reads: &[&SlowedRead]| {
+        let (chosen, fragments) = chosen(reads);
+        format!("{chosen} of {fragments}")
+    };
+    let (avoided, fragments) = chosen(&later);
+    page.at_most(0.02, "fragments chosen to be read from a slowed cloud", avoided as f64 / fragments as f64);
     let plot = page.plot(
         "slow-cloud.svg",
         "cold reads of 16 MiB after a cloud has become slower",

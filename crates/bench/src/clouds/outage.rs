@@ -122,6 +122,19 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
     let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
     let least =
         |rates: &[f64]| rates.windows(WINDOW.min(rates.len())).map(mean).fold(f64::INFINITY, f64::min);
+    let errors = counts.errors.load(Ordering::Relaxed);
+    page.at_most(0.0, "errors at clients while a cloud is killed and comes back", errors as f64);
+    page.at_least(
+        0.7,
+        "operations without a cloud, in the worst five seconds",
+        least(span(killed, back)) / before,
+    );
+    page.at_least(
+        0.7,
+        "operations while it is back, in the worst five seconds",
+        least(span(back, end)) / before,
+    );
+    page.at_least(1.0, "fragments there and good after an outage", f64::from(u8::from(whole)));
     let points: Vec<(f64, f64)> =
         rates.iter().enumerate().map(|(second, rate)| (second as f64, *rate)).collect();
     let marks = [("killed", killed as f64), ("back", back as f64)]
@@ -137,7 +150,7 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
         least(span(killed, back)), least(span(killed, back)) / before,
         mean(span(back, end)), mean(span(back, end)) / before,
         least(span(back, end)), least(span(back, end)) / before,
-        counts.errors.load(Ordering::Relaxed),
+        errors,
         if whole { "there and good" } else { "**not there and good**" },
     ));
     Ok(())

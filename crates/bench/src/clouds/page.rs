@@ -8,10 +8,11 @@ use plotters::prelude::*;
 use super::Clouds;
 use crate::machine::machine;
 
-/// Markdown so far.
+/// Markdown so far, and what was not reached.
 pub struct Page {
     text: String,
     folder: std::path::PathBuf,
+    missed: Vec<String>,
 }
 
 /// Points of one line of a plot, from left to right.
@@ -34,7 +35,21 @@ impl Page {
             arguments.seed,
             machine()
         );
-        Page { text, folder: arguments.setting.report("") }
+        Page { text, folder: arguments.setting.report(""), missed: Vec::new() }
+    }
+
+    /// Notes it when `value` is more than it may be.
+    pub fn at_most(&mut self, most: f64, what: &str, value: f64) {
+        if value.is_nan() || value > most {
+            self.missed.push(format!("{what}: {value:.3}, at most {most}"));
+        }
+    }
+
+    /// Notes it when `value` is less than it has to be.
+    pub fn at_least(&mut self, least: f64, what: &str, value: f64) {
+        if value.is_nan() || value < least {
+            self.missed.push(format!("{what}: {value:.3}, at least {least}"));
+        }
     }
 
     pub fn section(&mut self, title: &str, text: &str) {
@@ -87,10 +102,21 @@ impl Page {
     }
 
     /// Into the folder of the report.
-    pub fn write(&self, arguments: &Clouds) -> Result<()> {
+    ///
+    /// # Errors
+    /// Something was not reached, and was to be checked.
+    pub fn write(mut self, arguments: &Clouds) -> Result<()> {
+        let text = match self.missed.is_empty() {
+            true => "All of it was reached.".to_owned(),
+            false => self.missed.iter().map(|missed| format!("- {missed}\n")).collect(),
+        };
+        self.section("What was to be reached and was not", &text);
         let path = arguments.setting.report("clouds.md");
         std::fs::write(&path, &self.text)?;
         eprintln!("report: {}", path.display());
-        Ok(())
+        match arguments.check && !self.missed.is_empty() {
+            true => Err(anyhow!("not reached: {}", self.missed.join("; "))),
+            false => Ok(()),
+        }
     }
 }

@@ -31,6 +31,11 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
     for rate in RATES {
         let together = (4 * rate) as f64;
         let used = measure(arguments, &folder.join(rate.to_string()), rate)?;
+        page.at_least(
+            0.9,
+            &format!("write-back at {rate} MiB/s for each cloud, of the rate"),
+            used / together,
+        );
         writeln!(text, "| {rate}, {together:.0} | {used:.1} | {:.2} |", used / together)?;
     }
     page.section("Write-back against the rate allowed", &format!(

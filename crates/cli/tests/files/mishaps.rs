@@ -58,6 +58,29 @@ async fn a_full_disk_is_said_and_what_has_room_is_copied() {
         assert_eq!(whole + said.errors.len(), sizes.len(), "{program} {from}: {said:?}");
         assert!(said.errors.len() < sizes.len(), "{program} {from}: nothing was copied");
     }
+    real("tar", &folder, &["-cf", "tree.tar", "tree"]);
+    for (program, words) in [
+        ("tar", &["-xf", "tree.tar", "-C", "full"][..]),
+        (&format!("{ours} untar"), &["-f", "tree.tar", "-C", "full"]),
+        (&format!("{ours} sync"), &["tree", "full/tree"]),
+        (&format!("{ours} sync"), &[&url, "full/tree"]),
+    ] {
+        let output = output(&mut cramped(program, &folder, words));
+        let said = Said::of(&output, "");
+        assert_eq!(said.status, Some(if program.contains("tar") { 2 } else { 1 }), "{said:?}");
+        let listed = std::fs::read_to_string(folder.join("listed")).unwrap();
+        let is_told = |name: &str| said.errors.iter().any(|line| line.contains(&format!("tree/{name}")));
+        let is_whole = |name: &str, size: &u64| listed.lines().any(|line| line == format!("{size} {name}"));
+        for (name, size) in &sizes {
+            assert!(
+                is_told(name) || is_whole(name, size),
+                "{program}: {name} is neither there nor told: {said:?}"
+            );
+        }
+        let told =
+            said.errors.iter().filter(|line| line.contains("No space left") || line.contains("Wrote only"));
+        assert!((1..sizes.len()).contains(&told.count()), "{program}: {said:?}");
+    }
     let prefix = world.url("tree/");
     for words in [&["cat", "@large7"][..], &["ls", "-l", "@"]] {
         let line = |tool: &str, prefix: &str| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::KURMA;
-use crate::world::{Said, World, output, tool};
+use crate::world::{Said, World, output, real, tool};
 
 /// A tool run by nobody.
 fn nobody(name: &str, folder: &Path) -> Command {
@@ -70,5 +70,68 @@ async fn what_is_forbidden_is_said_and_the_rest_is_done() {
         assert_eq!(Said::of(&got, &prefix), expected, "{words:?} on the server");
         let _ = std::fs::remove_dir_all(world.folder.path().join("out"));
         std::fs::set_permissions(world.local("out"), PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    archives(&world, &folder, &prefix);
+}
+
+/// What of `folder`/open nobody may put into an archive, take out of one, or synchronize.
+fn archives(world: &World, folder: &Path, prefix: &str) {
+    let kurma = KURMA.to_string_lossy();
+    let as_nobody = |name: &str, words: &[&str]| output(nobody(name, folder).args(words));
+    let errors = |output: &std::process::Output| {
+        let Said { errors, .. } = Said::of(output, "");
+        errors.into_iter().filter(|line| !line.contains("Exiting with failure")).collect::<Vec<_>>()
+    };
+    let expected = as_nobody("tar", &["-cf", "../out/theirs.tar", "open"]);
+    assert_eq!(expected.status.code(), Some(2));
+    let remote = prefix.trim_end_matches('/');
+    for from in ["open", remote] {
+        let got = as_nobody(&kurma, &["tar", "-f", "../out/ours.tar", from]);
+        let told = errors(&got).iter().map(|line| line.replace(from, "open")).collect::<Vec<_>>();
+        assert_eq!((told, got.status.code()), (errors(&expected), Some(2)), "{from}");
+        let listed = real("tar", folder, &["-tf", "../out/ours.tar"]);
+        assert!(listed.contains("open/closed/inside") && !listed.contains("secret"), "{listed}");
+    }
+    real("tar", folder, &["-cf", "../out/all.tar", "open"]);
+    // A directory in which nobody may make anything, and one with one such directory in it.
+    let forbidden = folder.join("forbidden");
+    std::fs::create_dir(&forbidden).unwrap();
+    let somewhere = folder.join("somewhere");
+    for (directory, mode) in [("", 0o777), ("open", 0o777), ("open/closed", 0o555)] {
+        std::fs::create_dir(somewhere.join(directory)).unwrap();
+        std::fs::set_permissions(somewhere.join(directory), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let there = world.url("");
+    world.kurma(folder, &["cp", "-a", "forbidden", "somewhere", &there]);
+    for at in ["", &there] {
+        let untar = |to: &str| {
+            let got = as_nobody(&kurma, &["untar", "-f", "../out/all.tar", "-C", &format!("{at}{to}")]);
+            assert_eq!(got.status.code(), Some(2));
+            errors(&got).iter().map(|line| line.replace(at, "")).collect::<Vec<_>>()
+        };
+        let told = untar("forbidden");
+        assert!(told.contains(&"untar: forbidden/open: Cannot mkdir: Permission denied".into()), "{told:?}");
+        let inside = "untar: forbidden/open/closed/inside: Cannot open: No such file or directory";
+        assert_eq!(told.iter().filter(|line| *line == inside).count(), 1, "{told:?}");
+        assert_eq!(told.len(), 7, "each member is named once: {told:?}");
+        let told = untar("somewhere");
+        let expected = [
+            "untar: somewhere/open/closed/inside: Cannot open: Permission denied",
+            "untar: somewhere/open/closed: Cannot change owner, mode or time: Operation not permitted",
+            "untar: somewhere/open: Cannot change owner, mode or time: Operation not permitted",
+        ];
+        assert_eq!(told, expected);
+        let readable = world.kurma(folder, &["cat", &format!("{at}somewhere/open/readable")]);
+        assert_eq!(readable, "x\n");
+        let got = as_nobody(&kurma, &["sync", "open", &format!("{at}somewhere/copy")]);
+        let told = errors(&got);
+        assert_eq!((told.len(), got.status.code()), (2, Some(1)), "{told:?}");
+        for path in ["open/secret", "open/locked"] {
+            let is_named =
+                |line: &String| line.contains(&format!("'{path}'")) && line.ends_with("Permission denied");
+            assert!(told.iter().any(is_named), "{told:?}");
+        }
+        let found = world.kurma(folder, &["find", &format!("{at}somewhere/copy"), "-type", "f"]);
+        assert_eq!(found.lines().count(), 2, "{found}");
     }
 }

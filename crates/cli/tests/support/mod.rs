@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports)] // each scenario uses its part
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
 
+pub mod bill;
 mod clamd;
 mod client;
 mod fragments;

@@ -388,4 +388,8 @@ fn the_clouds_hold_exactly_what_the_metadata_refer_to_whatever_happens() {
         }
     }
     println!("deaths: {deaths:#?}");
+    for (family, _) in FAMILIES.iter().filter(|_| seeds >= SEEDS) {
+        let died = deaths.keys().any(|point| point.split('.').next() == Some(*family));
+        assert!(died, "nobody died in {family}: {deaths:?}");
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, Incident, IncidentSink, Limits, Placement, Protection};
 use cache::{Cache, CacheConfig, Scope};
-use cloud::{Connection, ErrorKind, Fault, Faulty, Memory, Options, Side};
+use cloud::{Connection, ErrorKind, Fault, Faulty, Memory, Options, Prices, Side};
 use environment::{Clock, Environment};
 use file_system::conformance::model::ManualClock;
 use file_system::{FileId, FileSystem};
@@ -51,6 +51,8 @@ pub struct Site {
     pub pack_size: u64,
     /// When packs are cleaned.
     pub cleaning: CleaningCosts,
+    /// What each cloud charges.
+    pub prices: Option<Prices>,
     /// Blocks that are committed together.
     pub batch: usize,
 }
@@ -77,6 +79,7 @@ impl Site {
             longest_packed: 0,
             pack_size: 4 << 20,
             cleaning: CleaningCosts::default(),
+            prices: None,
             batch: 128,
         }
     }
@@ -121,7 +124,7 @@ impl Node {
     pub async fn start(site: Site) -> Node {
         let env = Environment { clock: site.clock.clone(), ..Environment::real() };
         let connections = site.clouds.iter().enumerate().map(|(i, cloud)| {
-            let options = Options::default();
+            let options = Options { prices: site.prices, ..Options::default() };
             (CloudId(i as u16), Connection::assemble(&env, &i.to_string(), cloud.clone(), &options))
         });
         let incidents = Arc::new(Incidents::default());

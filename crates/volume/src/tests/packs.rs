@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cloud::{ErrorKind, Fault, Side};
+use cloud::{ErrorKind, Fault, Prices, Side};
 use file_system::FileId;
 use file_system::FileSystem;
 use file_system::conformance::model::ManualClock;
@@ -411,6 +411,36 @@ async fn cleaning_that_costs_more_than_the_garbage_is_left() {
     collect(&node).await;
     assert_eq!(node.upkeep.cleaner.once().await.unwrap(), upkeep::CleanReport::default());
     assert_eq!(node.stored(), [1, 1, 1, 0]);
+}
+
+#[tokio::test]
+async fn what_clouds_charge_decides_what_is_cleaned() {
+    // Of 2.4 MB of garbage in 2.5 MB, as everywhere, where keeping costs little against reading, and where nothing is known of keeping.
+    let usual =
+        Prices { put: 5e-6, get: 4e-7, egress_gb: 0.09, storage_gb_month: 0.023, ..Prices::default() };
+    let cold = Prices { egress_gb: 0.09, storage_gb_month: 0.001, ..usual };
+    let free = Prices { storage_gb_month: 0.0, ..usual };
+    // Of 24 KB in 32 KB: less than a request is worth, unless requests cost nothing.
+    let own = Prices { put: 0.0, get: 0.0, egress_gb: 0.0, ..usual };
+    for (files, prices, cleaned) in [
+        (300, Some(usual), 1),
+        (300, Some(cold), 0),
+        (300, Some(free), 1),
+        (4, Some(usual), 0),
+        (4, Some(own), 1),
+        (4, None, 0),
+    ] {
+        let (longest_packed, pack_size) = (16 << 10, 4 << 20);
+        let site = Site { longest_packed, pack_size, prices, ..Site::new(ManualClock::new()) };
+        let node = Node::start(site).await;
+        many(&node, files).await;
+        for number in 1..files {
+            remove(&node, &format!("many {number}")).await;
+        }
+        collect(&node).await;
+        let report = node.upkeep.cleaner.once().await.unwrap();
+        assert_eq!((report.cleaned, report.failed), (cleaned, 0), "{files} files, {prices:?}");
+    }
 }
 
 #[tokio::test]

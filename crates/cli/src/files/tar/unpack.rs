@@ -71,6 +71,8 @@ struct Unpacker<'a> {
     links: Vec<Step>,
     /// What directories are to get when all is in them.
     directories: Vec<(Target, NewAttributes)>,
+    /// Directories that could not be made.
+    not_made: HashSet<Target>,
 }
 
 /// What comes out of the archive, and how far that is read.
@@ -110,6 +112,7 @@ pub async fn unpack(
         bytes: 0,
         links: Vec::new(),
         directories: Vec::new(),
+        not_made: HashSet::new(),
     };
     unpacker.all(pieces).await?;
     let read = reader.await.map_err(Failure::failed)?;
@@ -181,8 +184,9 @@ impl Unpacker<'_> {
         self.make(true).await?;
         let directories = std::mem::take(&mut self.directories);
         let set = |(target, attributes)| Step::SetAttributes { target, attributes, follow: false };
+        let made = directories.into_iter().filter(|(target, _)| !self.not_made.contains(target));
         // Those inside first: permissions may not let anybody in afterwards.
-        self.steps = directories.into_iter().rev().map(set).collect();
+        self.steps = made.rev().map(set).collect();
         self.flush().await
     }
 
@@ -334,7 +338,7 @@ impl Unpacker<'_> {
         let file = match opened {
             Ok(file) => file,
             Err(error) => {
-                self.complain(&target, &error)?;
+                self.complain(&target, "Cannot open", &error)?;
                 return skip(member.size, pieces).await;
             }
         };
@@ -355,7 +359,7 @@ impl Unpacker<'_> {
         }
         let closed = self.close(file).await;
         if let Some(error) = failed.or(closed.err()) {
-            return self.complain(&target, &error);
+            return self.complain(&target, "Cannot write", &error);
         }
         self.steps.push(Step::SetAttributes { target, attributes, follow: false });
         Ok(())
@@ -365,12 +369,12 @@ impl Unpacker<'_> {
         self.root.client.close_file(file).await
     }
 
-    fn complain(&mut self, target: &Target, error: &Error) -> Result<(), Failure> {
+    fn complain(&mut self, target: &Target, what: &str, error: &Error) -> Result<(), Failure> {
         if matches!(error, Error::Connection(_)) {
             return Err(Failure::failed(error));
         }
         let shown = quoted_if_needed(&self.root.show(target));
-        self.session.complain_with(2, format_args!("{shown}: Cannot open: {}", words(error)));
+        self.session.complain_with(2, format_args!("{shown}: {what}: {}", words(error)));
         Ok(())
     }
 
@@ -385,12 +389,17 @@ impl Unpacker<'_> {
         let steps = std::mem::take(&mut self.steps);
         let results = client.execute_each(steps.clone()).await.map_err(Failure::failed)?;
         let mut again = Vec::new();
-        let mut failed: HashSet<Target> = HashSet::new();
+        let (mut in_the_way, mut failed) = (HashSet::new(), HashSet::new());
         for (step, result) in steps.into_iter().zip(results) {
             let target = step.target();
-            if matches!(step, Step::SetAttributes { .. }) && failed.contains(&target) {
-                again.push(step);
-                continue;
+            if matches!(step, Step::SetAttributes { .. }) {
+                if in_the_way.contains(&target) {
+                    again.push(step);
+                    continue;
+                }
+                if failed.contains(&target) {
+                    continue;
+                }
             }
             let Err(error) = result else { continue };
             let is_new =
@@ -401,10 +410,14 @@ impl Unpacker<'_> {
             if matches!(step, Step::HardLink { .. }) && error.is_not_found() && !is_last {
                 self.links.push(step);
             } else if is_new && (error.is_exists() || error.errno() == 40) {
-                failed.insert(target.clone());
+                in_the_way.insert(target.clone());
                 again.extend([Step::Remove(target), step]);
             } else {
-                self.complain(&target, &error)?;
+                self.complain(&target, cannot(&step, &error), &error)?;
+                if matches!(step, Step::MakeDirectory { .. }) {
+                    self.not_made.insert(target.clone());
+                }
+                failed.insert(target);
             }
         }
         let results = client.execute_each(again.clone()).await.map_err(Failure::failed)?;
@@ -413,10 +426,24 @@ impl Unpacker<'_> {
             if let Err(error) = result
                 && told.insert(step.target())
             {
-                self.complain(&step.target(), &error)?;
+                self.complain(&step.target(), cannot(&step, &error), &error)?;
             }
         }
         Ok(())
+    }
+}
+
+/// What could not be done, as tar says it.
+fn cannot(step: &Step, error: &Error) -> &'static str {
+    match step {
+        Step::MakeDirectory { .. } => "Cannot mkdir",
+        Step::MakeSymbolicLink { .. } => "Cannot create symlink",
+        Step::HardLink { .. } => "Cannot hard link",
+        Step::SetAttributes { .. } => "Cannot change owner, mode or time",
+        Step::Remove(_) => "Cannot unlink",
+        // No space, quota, error of the disk: of what is open.
+        Step::Write(_) if matches!(error.errno(), 5 | 28 | 122) => "Cannot write",
+        _ => "Cannot open",
     }
 }
 
