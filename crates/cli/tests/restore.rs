@@ -203,6 +203,41 @@ async fn what_was_not_in_the_clouds_is_named_and_no_file_is_longer_than_what_was
     expect_all(&gateway, &drill.files).await;
 }
 
+/// Before the end files may have the sizes of data that nobody has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_restore_that_was_killed_is_none() {
+    let mut drill = Drill::begin("killed restore").await;
+    drill.gateway.stop();
+    let settings = Settings { write_back_wait: "1h", ..Settings::in_folder(drill.folder.path()) };
+    settings.write(&drill.gateway.data);
+    drill.gateway.launch();
+    let client = Client::connect(drill.gateway.nfs, "dirty").await;
+    client.write("d0/unsaved", &drill.random.bytes(100_000)).await;
+    drill.gateway.kurma_ends(&["backup", "now"], &[0]);
+    drill.lose();
+    let to = drill.folder.path().join("new");
+    let (new, keys) = (to.to_str().unwrap(), drill.keys.to_str().unwrap());
+    for point in ["restore.loaded", "restore.before-end"] {
+        let mut command = Command::new(&*KURMA);
+        command.args(["restore", "--to", new, "--keys", keys]).env("KURMA_FAILPOINT", point);
+        let died = parallel(|| command.output().unwrap());
+        assert_eq!(died.status.code(), None, "{point}: {}", String::from_utf8_lossy(&died.stderr));
+        for arguments in [&["up", "--data", new][..], &["restore", "--to", new, "--keys", keys]] {
+            let refused = kurma(arguments);
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(2), "{point}: {arguments:?}: {said}");
+            assert!(said.contains(new), "{said}");
+        }
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+    let (restored, _) = restore(&drill.keys, &to, &[]);
+    assert_eq!(restored["lost"][0]["path"], "/home/d0/unsaved");
+    let mut gateway = Gateway::new(&to);
+    gateway.launch();
+    drill.files.insert("d0/unsaved".into(), Bytes::new());
+    expect_all(&gateway, &drill.files).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_gateway_killed_in_the_middle_of_a_backup_can_be_restored() {
     for point in ["backup.before-object:2", "backup.before-head:2", "backup.after-head:2"] {

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+/// The percentile beyond which an answer is late: where all that is left has to answer, it is asked for once more then.
+pub(crate) const LATE: usize = 67;
 /// Samples that the quantile is taken from.
 const WINDOW: usize = 64;
 /// Weight of a new sample in the means.
@@ -85,10 +87,10 @@ impl Estimate {
 
     /// An operation was given up: it would have taken longer. How much is not known; as long again is what the mean is told, since such are
     /// the tails that clouds have. That is news if it is longer than what is left of the mean by now, which takes half of it. The percentiles from
-    /// the 80th on are told no guess, or they would soon be made of guesses: a wait beyond them is one of the long ones, however long, and a
+    /// [`LATE`] on are told no guess, or they would soon be made of guesses: a wait beyond them is one of the long ones, however long, and a
     /// shorter one says nothing.
     pub fn record_at_least(&mut self, sample: Sample, now: Duration) {
-        if self.percentile(80).is_none_or(|late| sample.took >= late) {
+        if self.percentile(LATE).is_none_or(|late| sample.took >= late) {
             self.keep(sample.took);
         }
         let left = self.aged(now);

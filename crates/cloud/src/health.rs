@@ -5,7 +5,7 @@ use environment::Clock;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::estimate::{Estimate, Sample};
+use crate::estimate::{Estimate, LATE, Sample};
 use crate::sickness::Sickness;
 use crate::{CloudError, Operation};
 
@@ -104,7 +104,7 @@ pub struct Forecast {
     pub expected: f64,
     /// So long it takes at most, nineteen times out of twenty, if it succeeds.
     pub slow: f64,
-    /// So long it takes at most, four times out of five, if it succeeds; does not fade.
+    /// So long it takes at most, two times out of three, if it succeeds; does not fade.
     pub late: f64,
 }
 
@@ -219,7 +219,7 @@ impl Health {
         Forecast {
             expected: booked + fresh * held_up * failing,
             slow: booked + slow * held_up,
-            late: booked + percentile(80) * held_up,
+            late: booked + percentile(LATE) * held_up,
         }
     }
 

@@ -72,6 +72,8 @@ pub const POINTS: &[(&str, &str)] = &[
     ("migration.offered", "blocks are chosen that are to be stored by another policy"),
     ("migration.before-finish", "nothing of some files is left to be moved, and nobody has noted that"),
     ("migration.finished", "some files are moved, and noted to be"),
+    ("restore.loaded", "all rows of a backup are loaded, what of the files is lost is still in their sizes"),
+    ("restore.before-end", "what is lost is cut and told, the folder does not count yet"),
     ("clients.before-record", "a client is confirmed in memory and not yet on disk"),
     ("compound.before-commit", "an atomic compound is run and nothing of it is committed"),
     ("compound.after-commit", "an atomic compound is durable and not yet answered"),

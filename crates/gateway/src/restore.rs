@@ -10,7 +10,7 @@ use backup::{BackupError, Chosen, Place, Standing, State, Survey};
 use bytes::Bytes;
 use cache::Cache;
 use cloud::{Connection, Costs, Credentials};
-use environment::Environment;
+use environment::{Environment, failpoint};
 use journal::{Journal, JournalConfig, Lsn};
 use meta::{CommitObserver, LocalConfig, LocalStore, MetaStore};
 use seal::KeyFile;
@@ -260,6 +260,7 @@ async fn build(
         BackupError::Gone => wrong(format!("{cause}; remove the folder and restore again")),
         cause => wrong(cause),
     })?;
+    failpoint!("restore.loaded");
     volume::after_load(&store, environment.clock.wall()).await.map_err(wrong)?;
     let state = State::restored(chosen.as_parent(), looked.survey.known());
     set_backup_state(&store, state.encode().into()).await.map_err(wrong)?;
@@ -292,6 +293,7 @@ async fn build(
     };
     let text = serde_json::to_vec_pretty(&restored).map_err(wrong)?;
     write_durably(&to.join(REPORT), &text).map_err(wrong)?;
+    failpoint!("restore.before-end");
     // Before, files have the sizes of data that nobody has, or nobody is told which.
     set_loading(&store, false).await.map_err(wrong)?;
     bill.close().await;

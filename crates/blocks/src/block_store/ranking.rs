@@ -100,7 +100,7 @@ impl BlockStore {
     /// After what time the first `chosen` of `ranked` are asked once more, when there are others and all of them are sick.
     ///
     /// All of those chosen have to answer then, so one that is late costs a read more often than where others can stand in, and a
-    /// second request is what is left to do: made after four of five answers, not after nineteen of twenty. Where there are no others at
+    /// second request is what is left to do: made after two of three answers, not after nineteen of twenty. Where there are no others at
     /// all that would cost requests for good, and not only for the time of an outage.
     pub(super) fn again_after(
         &self,

@@ -7,11 +7,12 @@ use environment::failpoint;
 
 use crate::support::Random;
 
-/// The points of this scenario. Clouds are replaced and added, and keys shredded, which takes files away, in scenarios of their own
-/// (`healing.rs`, `keys`).
+/// The points of this scenario. Clouds are replaced and added, keys shredded, which takes files away, and gateways restored in scenarios
+/// of their own (`healing.rs`, `keys`, `restore`).
 pub static POINTS: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
-    let elsewhere =
-        |name: &str| ["drain.", "spread.", "shred."].iter().any(|family| name.starts_with(family));
+    let elsewhere = |name: &str| {
+        ["drain.", "spread.", "shred.", "restore."].iter().any(|family| name.starts_with(family))
+    };
     failpoint::POINTS.iter().copied().filter(|(name, _)| !elsewhere(name)).collect()
 });
 

@@ -11,6 +11,7 @@ mod ganesha;
 mod ganesha_server;
 mod listing;
 mod manners;
+mod memory;
 mod mishaps;
 mod permissions;
 mod progress;

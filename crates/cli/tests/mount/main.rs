@@ -12,4 +12,5 @@ mod programs;
 mod restarts;
 #[path = "../support/mod.rs"]
 mod support;
+mod users;
 mod world;

@@ -51,7 +51,7 @@ async fn azurite_in_hard_times() {
         url: &|port| format!("azure://kurma/hard?endpoint=http://127.0.0.1:{port}/kurma"),
         credentials: Some(server.secret_file("credentials", &format!("AZURE_STORAGE_ACCOUNT_KEY={KEY}\n"))),
         port: server.port,
-        server: Some(&server),
+        server: &server,
         // It writes its index down every few seconds, so a kill loses what was acknowledged.
         is_lasting: false,
         speaks_http: true,

@@ -14,7 +14,7 @@ async fn open(server: &StandIn, place: &str, token: &str) -> Connection {
 
 #[tokio::test]
 async fn a_bucket_of_google_keeps_the_contract_and_refuses_wrong_tokens() {
-    let server = StandIn::start("bucket", "right-token").await;
+    let server = StandIn::start("bucket", "right-token");
     for place in ["bucket", "bucket/some/prefix"] {
         let cloud = open(&server, place, "right-token").await;
         cloud.check().await.unwrap();
@@ -31,15 +31,15 @@ async fn a_bucket_of_google_keeps_the_contract_and_refuses_wrong_tokens() {
 
 #[tokio::test]
 async fn a_bucket_of_google_in_hard_times() {
-    let server = StandIn::start("bucket", "right-token").await;
+    let server = StandIn::start("bucket", "right-token");
     let folder = tempfile::tempdir().unwrap();
     let token = "google_bearer_token = right-token\n";
     Subject {
         url: &|port| format!("gcs://bucket?endpoint=http://127.0.0.1:{port}"),
         credentials: Some(secret_file(folder.path(), "credentials", token)),
         port: server.address.port(),
-        server: None,
-        is_lasting: false,
+        server: &server,
+        is_lasting: true,
         speaks_http: true,
         abilities: conformance::Abilities::ALL,
     }

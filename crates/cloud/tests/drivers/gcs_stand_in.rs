@@ -1,4 +1,4 @@
-//! Google's XML interface as far as the driver uses it, over one atomic map.
+//! Google's XML interface as far as the driver uses it, over one atomic map that outlives the server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -12,6 +12,9 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+
+use crate::server::{Mortal, free_port};
 
 /// Short pages, so that listings take several.
 const PAGE: usize = 5;
@@ -19,7 +22,9 @@ const DATE: &str = "2026-01-01T00:00:00Z";
 
 pub struct StandIn {
     pub address: SocketAddr,
-    serving: tokio::task::JoinHandle<()>,
+    store: Arc<Store>,
+    /// Its connections end with it.
+    serving: Mutex<Option<Runtime>>,
 }
 
 struct Store {
@@ -29,27 +34,49 @@ struct Store {
 }
 
 impl StandIn {
-    pub async fn start(bucket: &str, token: &str) -> StandIn {
+    pub fn start(bucket: &str, token: &str) -> StandIn {
         let store = Arc::new(Store {
             bucket: bucket.into(),
             authorization: format!("Bearer {token}"),
             objects: Mutex::default(),
         });
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let stand_in = StandIn { address, store, serving: Mutex::default() };
+        stand_in.start_again();
+        stand_in
+    }
+}
+
+impl Mortal for StandIn {
+    fn kill(&self) {
+        if let Some(runtime) = self.serving.lock().take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    fn start_again(&self) {
         let router = Router::new()
             .route("/{bucket}", get(list))
             .route("/{bucket}/{*key}", any(object))
             .layer(DefaultBodyLimit::disable())
-            .with_state(store);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        StandIn { address, serving }
+            .with_state(self.store.clone());
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = {
+            let _entered = runtime.enter();
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.set_reuseaddr(true).unwrap();
+            socket.bind(self.address).unwrap();
+            socket.listen(1024).unwrap()
+        };
+        runtime.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        *self.serving.lock() = Some(runtime);
     }
 }
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.kill();
     }
 }
 

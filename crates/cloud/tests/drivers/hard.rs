@@ -10,7 +10,7 @@ use cloud::{Cloud, Connection, ErrorKind, ObjectName, Options, PutMode, RetryPol
 use futures::{StreamExt, TryStreamExt};
 
 use crate::proxy::{Fault, Proxy};
-use crate::server::Server;
+use crate::server::Mortal;
 use crate::trial::{connect, name, patient};
 
 const MIB: usize = 1 << 20;
@@ -26,8 +26,7 @@ pub struct Subject<'a> {
     pub url: &'a dyn Fn(u16) -> String,
     pub credentials: Option<PathBuf>,
     pub port: u16,
-    /// A process of its own, which can be killed.
-    pub server: Option<&'a Server>,
+    pub server: &'a dyn Mortal,
     /// It keeps what it acknowledged when it is killed.
     pub is_lasting: bool,
     pub speaks_http: bool,
@@ -82,12 +81,9 @@ impl Subject<'_> {
         self.interrupted_uploads_leave_nothing(&proxy, &again, &direct).await;
         self.interrupted_downloads_are_noticed(&proxy, &again, &direct).await;
         self.a_slow_drip_ends_in_a_timeout(&proxy).await;
-        match self.server {
-            Some(server) if self.is_lasting => {
-                self.a_server_killed_in_the_middle_keeps_what_was_there(server, &proxy).await;
-            }
-            Some(server) => self.a_server_killed_in_the_middle_has_nothing_in_part(server, &proxy).await,
-            None => {}
+        match self.is_lasting {
+            true => self.a_server_killed_in_the_middle_keeps_what_was_there(&proxy).await,
+            false => self.a_server_killed_in_the_middle_has_nothing_in_part(&proxy).await,
         }
     }
 
@@ -210,37 +206,37 @@ impl Subject<'_> {
     }
 
     /// Kills the server when it has a part of what is put, and starts it again.
-    async fn killed_in_the_middle(&self, server: &Server, proxy: &Proxy, object: &ObjectName, mode: PutMode) {
+    async fn killed_in_the_middle(&self, proxy: &Proxy, object: &ObjectName, mode: PutMode) {
         let once = self.once(proxy, Fault::HoldUpload { after: MIB }).await;
         let put = once.put(object, vec![content(8 * MIB)], mode);
         let kill = async {
             proxy.held().await;
-            server.kill();
+            self.server.kill();
             proxy.set(Fault::None);
         };
         let (failure, ()) = tokio::join!(put, kill);
         let failure = failure.unwrap_err();
         assert_eq!(failure.kind(), ErrorKind::Transient, "{failure}");
         assert_eq!(once.check().await.unwrap_err().kind(), ErrorKind::Transient, "nobody is there");
-        server.start_again();
+        self.server.start_again();
     }
 
     /// One that loses what it acknowledged, its buckets perhaps with it.
-    async fn a_server_killed_in_the_middle_has_nothing_in_part(&self, server: &Server, proxy: &Proxy) {
+    async fn a_server_killed_in_the_middle_has_nothing_in_part(&self, proxy: &Proxy) {
         let new = name("new");
-        self.killed_in_the_middle(server, proxy, &new, self.mode()).await;
+        self.killed_in_the_middle(proxy, &new, self.mode()).await;
         let after = self.connect(self.port, self.tries(2)).await;
         let failure = after.get(&new, None).await.unwrap_err();
         // There is no such object, or there is no such bucket, which a human has to look at.
         assert!(matches!(failure.kind(), ErrorKind::NotFound | ErrorKind::Refused), "{failure}");
     }
 
-    async fn a_server_killed_in_the_middle_keeps_what_was_there(&self, server: &Server, proxy: &Proxy) {
+    async fn a_server_killed_in_the_middle_keeps_what_was_there(&self, proxy: &Proxy) {
         let (old, new) = (name("old"), name("new"));
         let before = self.connect(self.port, self.tries(2)).await;
         before.put(&old, vec!["old".into()], PutMode::Overwrite).await.unwrap();
         for (object, mode) in [(&old, PutMode::Overwrite), (&new, self.mode())] {
-            self.killed_in_the_middle(server, proxy, object, mode).await;
+            self.killed_in_the_middle(proxy, object, mode).await;
         }
         let after = self.connect(self.port, self.tries(2)).await;
         assert_eq!(after.get(&old, None).await.unwrap(), "old");

@@ -1,12 +1,13 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use axum::http::{HeaderMap, StatusCode};
 use cloud::conformance::{self, Abilities};
 use cloud::{Connection, ErrorKind};
 
 use crate::hard::Subject;
 use crate::server::{Server, free_port, secret_file};
-use crate::trial::{self, connect, patient};
+use crate::trial::{self, connect, name, patient};
 
 const CREDENTIALS: &str = "[default]\naws_access_key_id = test\naws_secret_access_key = test-secret\n";
 
@@ -72,7 +73,7 @@ async fn lives_through_hard_times(server: &Server, is_lasting: bool, abilities: 
         url: &|port| format!("s3://kurma-hard?endpoint=http://127.0.0.1:{port}&region=us-east-1"),
         credentials: Some(server.secret_file("credentials", CREDENTIALS)),
         port: server.port,
-        server: Some(server),
+        server,
         is_lasting,
         speaks_http: true,
         abilities,
@@ -93,4 +94,34 @@ async fn versitygw_in_hard_times() {
     let server = Server::start("s3-posix");
     std::fs::create_dir(server.folder().join("buckets/kurma-hard")).unwrap();
     lives_through_hard_times(&server, true, Abilities { nests: false, ..Abilities::ALL }).await;
+}
+
+/// Credentials that end after hours have a token, which goes along and is signed.
+#[tokio::test]
+async fn temporary_credentials_are_sent_with_their_token() {
+    let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel::<HeaderMap>();
+    let answer = move |headers: HeaderMap| async move {
+        sender.send(headers).unwrap();
+        StatusCode::NOT_FOUND
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        axum::serve(listener, axum::Router::new().fallback(answer)).await.unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let keys = "aws_access_key_id = somebody\naws_secret_access_key = secret\n";
+    for token in [None, Some("for-an-hour")] {
+        let text = token.map_or(keys.to_owned(), |token| format!("{keys}aws_session_token = {token}\n"));
+        let file = secret_file(folder.path(), "credentials", &text);
+        let cloud = connect(&format!("s3://bucket?endpoint=http://{address}"), &patient(Some(&file))).await;
+        let error = cloud.get(&name("any"), None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        let headers = seen.recv().await.unwrap();
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(text("x-amz-security-token"), token);
+        let signed = text("authorization").unwrap();
+        assert_eq!(signed.contains("x-amz-security-token"), token.is_some(), "{signed}");
+    }
+    serving.abort();
 }

@@ -11,6 +11,14 @@ pub struct Server {
     folder: tempfile::TempDir,
 }
 
+/// What can be killed and started again where it was.
+pub trait Mortal {
+    /// Ends it without warning.
+    fn kill(&self);
+    /// Starts it where it was.
+    fn start_again(&self);
+}
+
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -20,17 +28,6 @@ impl Server {
         let server = Server { script, port: free_port(), folder: tempfile::tempdir().unwrap() };
         server.start_again();
         server
-    }
-
-    /// Starts it where it was.
-    pub fn start_again(&self) {
-        let port = self.port.to_string();
-        self.run(|command| command.arg("start").arg(&port).arg(self.folder.path()));
-    }
-
-    /// Ends it without warning.
-    pub fn kill(&self) {
-        self.run(|command| command.arg("kill").arg(self.folder.path()));
     }
 
     /// Runs the script.
@@ -48,6 +45,17 @@ impl Server {
     /// A file that only its owner can read.
     pub fn secret_file(&self, name: &str, text: &str) -> PathBuf {
         secret_file(self.folder.path(), name, text)
+    }
+}
+
+impl Mortal for Server {
+    fn kill(&self) {
+        self.run(|command| command.arg("kill").arg(self.folder.path()));
+    }
+
+    fn start_again(&self) {
+        let port = self.port.to_string();
+        self.run(|command| command.arg("start").arg(&port).arg(self.folder.path()));
     }
 }
 

@@ -107,7 +107,7 @@ async fn a_directory_behind_ssh_in_hard_times() {
         url: &|port| format!("sftp://127.0.0.1:{port}{}?ssh_config={}", store.display(), config.display()),
         credentials: None,
         port: server.port,
-        server: Some(&server),
+        server: &server,
         is_lasting: true,
         speaks_http: false,
         abilities: conformance::Abilities::ALL,

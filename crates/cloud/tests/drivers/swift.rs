@@ -82,7 +82,7 @@ async fn a_swift_in_hard_times() {
         url: &|port| format!("swift://hard?auth=http://127.0.0.1:{port}/auth/v1.0"),
         credentials: Some(server.secret_file("credentials", credentials)),
         port: server.port,
-        server: Some(&server),
+        server: &server,
         is_lasting: true,
         speaks_http: true,
         abilities: Abilities { creates: false, ..Abilities::ALL },

@@ -64,7 +64,7 @@ async fn wsgidav_in_hard_times() {
         url: &|port| format!("webdav://127.0.0.1:{port}/"),
         credentials: Some(server.secret_file("credentials", credentials)),
         port: server.port,
-        server: Some(&server),
+        server: &server,
         is_lasting: true,
         speaks_http: true,
         abilities: conformance::Abilities::ALL,

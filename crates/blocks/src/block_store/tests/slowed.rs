@@ -1,4 +1,4 @@
-//! A cloud that has become slower, among clouds whose answers take a time drawn at random: after five seconds it is left alone.
+//! A cloud that has become slower, or is gone, among clouds whose answers take a time drawn at random.
 
 use std::ops::Range;
 
@@ -18,6 +18,7 @@ struct Drawn {
     median: f64,
     sigma: f64,
     extra: Mutex<Duration>,
+    dead: Mutex<bool>,
     draws: Mutex<u64>,
     asked: Mutex<Vec<Duration>>,
 }
@@ -53,6 +54,15 @@ impl Cloud for Drawn {
 
     async fn get(&self, name: &ObjectName, range: Option<Range<u64>>) -> Result<Bytes, cloud::CloudError> {
         self.asked.lock().push(self.env.clock.monotonic());
+        if *self.dead.lock() {
+            return Err(cloud::CloudError::new(
+                ErrorKind::Transient,
+                &"cloud".into(),
+                cloud::Operation::Get,
+                name,
+                "dead",
+            ));
+        }
         self.answer().await;
         self.memory.get(name, range).await
     }
@@ -75,14 +85,20 @@ impl Cloud for Drawn {
     }
 }
 
-/// Reads of sixteen blocks at once, one after the other for two minutes, when the first cloud answers a second later than before: when each
-/// began, and how many fragments the slow cloud was chosen for.
-async fn reads(medians: [f64; 4], seed: u64) -> Vec<(Duration, usize)> {
-    let env = test_environment();
-    let ids: Vec<CloudId> = (1..=4).map(CloudId).collect();
-    let clouds: Vec<Arc<Drawn>> = (1..)
-        .zip(medians)
-        .map(|(number, median): (u64, f64)| {
+/// A store over four such clouds, and a file of sixteen blocks in it.
+struct Scene {
+    env: Environment,
+    clouds: Vec<Arc<Drawn>>,
+    store: BlockStore,
+    placement: Placement,
+    key: FileKey,
+}
+
+impl Scene {
+    async fn new(medians: [f64; 4], seed: u64) -> Scene {
+        let env = test_environment();
+        let ids: Vec<CloudId> = (1..=4).map(CloudId).collect();
+        let cloud = |(number, median): (u64, f64)| {
             Arc::new(Drawn {
                 memory: Memory::new("m"),
                 env: env.clone(),
@@ -90,44 +106,73 @@ async fn reads(medians: [f64; 4], seed: u64) -> Vec<(Duration, usize)> {
                 // One answer in a hundred takes five times the median.
                 sigma: 5.0_f64.ln() / 2.326,
                 extra: Mutex::default(),
+                dead: Mutex::default(),
                 draws: Mutex::new((seed * 10 + number).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
                 asked: Mutex::default(),
             })
-        })
-        .collect();
-    let options = Options { concurrent: 64, ..Options::default() };
-    let connections = ids.iter().zip(&clouds);
-    let connections: Vec<_> = connections
-        .map(|(id, cloud)| (*id, Connection::assemble(&env, &format!("cloud{id}"), cloud.clone(), &options)))
-        .collect();
-    let store = BlockStore::new(&env, connections, Arc::new(Remember::default()), Limits::default());
-    let placement = Placement::new("rs:3+1".parse().unwrap(), ids, BlockShift::MIN).unwrap();
-    let key = FileKey::from_bytes([7; 32]);
-    let block = |number: usize| BlockIdentity { block: BlockIndex(number as u64), ..identity() };
-    for number in 0..AT_ONCE {
-        let (id, parts) = (block(number), [content(number as u64)]);
-        let stored = store.store(&key, &id, SEAL, &placement, &parts, Protection::default()).await.unwrap();
-        assert_eq!(stored.missing, NONE);
+        };
+        let clouds: Vec<Arc<Drawn>> = (1..).zip(medians).map(cloud).collect();
+        let options = Options { concurrent: 64, ..Options::default() };
+        let connect = |(id, cloud): (&CloudId, &Arc<Drawn>)| {
+            (*id, Connection::assemble(&env, &format!("cloud{id}"), cloud.clone(), &options))
+        };
+        let connections: Vec<_> = ids.iter().zip(&clouds).map(connect).collect();
+        let store = BlockStore::new(&env, connections, Arc::new(Remember::default()), Limits::default());
+        let placement = Placement::new("rs:3+1".parse().unwrap(), ids, BlockShift::MIN).unwrap();
+        let scene = Scene { env, clouds, store, placement, key: FileKey::from_bytes([7; 32]) };
+        for number in 0..AT_ONCE {
+            let (id, parts, protection) = (block(number), [content(number as u64)], Protection::default());
+            let stored = scene.store.store(&scene.key, &id, SEAL, &scene.placement, &parts, protection).await;
+            assert_eq!(stored.unwrap().missing, NONE);
+        }
+        scene
     }
-    let read = async || {
-        let loads = (0..AT_ONCE).map(|number| {
-            let (store, key, placement) = (&store, &key, &placement);
-            async move { store.load(key, &block(number), SEAL, placement, &All(true)).await.unwrap() }
-        });
-        futures::future::join_all(loads).await;
-    };
+
+    async fn load(&self, number: usize) {
+        self.store.load(&self.key, &block(number), SEAL, &self.placement, &All(true)).await.unwrap();
+    }
+
+    /// Sixteen readers of one block after the other; how many they read in that time.
+    async fn work(&self, lasting: Duration) -> u32 {
+        let end = self.env.clock.monotonic() + lasting;
+        let reader = async |first: usize| {
+            let mut count = 0;
+            while self.env.clock.monotonic() < end {
+                self.load((first * 7 + count as usize * 5) % AT_ONCE).await;
+                count += 1;
+            }
+            count
+        };
+        futures::future::join_all((0..AT_ONCE).map(reader)).await.into_iter().sum()
+    }
+
+    /// All blocks at once.
+    async fn read(&self) {
+        futures::future::join_all((0..AT_ONCE).map(|number| self.load(number))).await;
+    }
+}
+
+fn block(number: usize) -> BlockIdentity {
+    BlockIdentity { block: BlockIndex(number as u64), ..identity() }
+}
+
+/// Reads of sixteen blocks at once, one after the other for two minutes, when the first cloud answers a second later than before: when each
+/// began, and how many fragments the slow cloud was chosen for.
+async fn reads(medians: [f64; 4], seed: u64) -> Vec<(Duration, usize)> {
+    let scene = Scene::new(medians, seed).await;
+    let (env, slow) = (&scene.env, &scene.clouds[0]);
     for _ in 0..20 {
-        read().await;
+        scene.read().await;
     }
-    *clouds[0].extra.lock() = Duration::from_secs(1);
+    *slow.extra.lock() = Duration::from_secs(1);
     let slowed = env.clock.monotonic();
     let mut seen = Vec::new();
     while env.clock.monotonic() - slowed < 24 * RANKED {
-        clouds[0].asked.lock().clear();
+        slow.asked.lock().clear();
         let begun = env.clock.monotonic();
-        read().await;
+        scene.read().await;
         // Later ones are hedges.
-        let chosen = clouds[0].asked.lock().iter().filter(|at| **at == begun).count();
+        let chosen = slow.asked.lock().iter().filter(|at| **at == begun).count();
         seen.push((begun - slowed, chosen));
     }
     seen
@@ -147,5 +192,22 @@ async fn a_cloud_slowed_by_a_second_is_left_alone_however_long_answers_take_by_c
             assert!(first * 4 <= 9 * AT_ONCE, "{first} of {} at first", 9 * AT_ONCE);
         }
         assert!(chosen * 200 < fragments, "{medians:?}: {chosen} of {fragments}");
+    }
+}
+
+/// All of the clouds that are left have to answer then; each is asked once more when it is late.
+#[tokio::test(start_paused = true)]
+async fn sixteen_readers_do_nearly_as_much_without_the_fastest_cloud() {
+    for (medians, least) in [([20.0, 50.0, 100.0, 100.0], 0.83), ([280.0, 310.0, 320.0, 310.0], 1.0)] {
+        let (mut before, mut without) = (0, 0);
+        for seed in 1..=4 {
+            let scene = Scene::new(medians, seed).await;
+            scene.work(RANKED).await;
+            before += scene.work(4 * RANKED).await;
+            *scene.clouds[0].dead.lock() = true;
+            without += scene.work(4 * RANKED).await;
+        }
+        let ratio = f64::from(without) / f64::from(before);
+        assert!(ratio >= least, "{medians:?}: {ratio:.3} of the reads");
     }
 }
