@@ -20,6 +20,8 @@ use crate::outcome::{Failure, Outcome};
 
 /// Directories compared at once.
 const AT_ONCE: usize = 128;
+/// Entries with which no further directory is listed at the same time.
+const ENTRIES: usize = 40_000;
 
 /// Make a directory tree the same as another
 ///
@@ -70,12 +72,14 @@ impl Sync {
             stack.push((source.clone(), target.clone()));
         }
         while !stack.is_empty() {
-            let batch = stack.split_off(stack.len().saturating_sub(AT_ONCE));
+            let mut batch = stack.split_off(stack.len().saturating_sub(AT_ONCE));
             let list = |place: fn(&(Place, Place)) -> &Place| {
                 let targets = batch.iter().map(|pair| place(pair).target.clone()).collect();
                 listed(&place(&batch[0]).client, targets)
             };
             let (there, here) = tokio::try_join!(list(|(source, _)| source), list(|(_, target)| target))?;
+            // There was a lot in the first ones.
+            stack.extend(batch.split_off(there.len().min(here.len())));
             let mut surplus = Vec::new();
             for (((from, to), there), here) in batch.iter().zip(there).zip(here) {
                 let there = match there {
@@ -114,12 +118,13 @@ async fn is_directory(place: &Place) -> Result<bool, Failure> {
     Ok(matches!(found.pop(), Some(Ok(it)) if it.is(Kind::Directory)))
 }
 
-/// What is in each of these.
+/// What is in each of these, in order; of fewer when there is a lot in them, but of one at least.
 async fn listed(client: &Client, targets: Vec<Target>) -> Result<Vec<Result<Vec<Entry>, Error>>, Failure> {
     let mut all: Vec<Result<Vec<Entry>, Error>> = targets.iter().map(|_| Ok(Vec::new())).collect();
     let mut walk = client.walk(targets, AttributeSet::KIND, false);
-    let mut at = 0;
+    let (mut at, mut count) = (0, 0);
     while let Some(found) = walk.next().await {
+        count += found.entries.as_ref().map_or(0, Vec::len);
         match (found.entries, &mut all[at]) {
             (Ok(more), Ok(entries)) => entries.extend(more),
             (Err(error @ Error::Connection(_)), _) => return Err(Failure::failed(error)),
@@ -127,7 +132,11 @@ async fn listed(client: &Client, targets: Vec<Target>) -> Result<Vec<Result<Vec<
             _ => {}
         }
         at += usize::from(found.last);
+        if found.last && count > ENTRIES {
+            break;
+        }
     }
+    all.truncate(at);
     Ok(all)
 }
 

@@ -12,7 +12,7 @@ const FILES: usize = 24_000;
 const FEW: usize = 3_000;
 const SIDE_BY_SIDE: usize = 100;
 /// KiB that a tool may need more for the large tree than for the small one: queues are filled better, and what has been freed is kept.
-const SLACK: u64 = 48 << 10;
+const SLACK: u64 = 64 << 10;
 
 /// Runs a command that must end well; the most memory that it had, in KiB.
 const MEASURE: &str = "

@@ -74,13 +74,13 @@ async fn remove(client: &Client, doomed: Vec<Doomed>) -> Result<Vec<(Doomed, Fat
     if doomed.len() <= NAMES {
         return in_order(client, doomed, &mut stays).await;
     }
-    let (folders, mut names): (Vec<_>, Vec<_>) = doomed.into_iter().partition(|it| it.folder.is_some());
-    let mut parts = Vec::new();
-    while !names.is_empty() {
-        let rest = names.split_off(names.len().min(NAMES));
-        parts.push(std::mem::replace(&mut names, rest));
-    }
-    let parts = parts.into_iter().map(|part| async {
+    let (folders, names): (Vec<_>, Vec<_>) = doomed.into_iter().partition(|it| it.folder.is_some());
+    let mut names = names.into_iter();
+    let parts = std::iter::from_fn(|| {
+        let part: Vec<Doomed> = names.by_ref().take(NAMES).collect();
+        (!part.is_empty()).then_some(part)
+    });
+    let parts = parts.map(|part| async {
         let mut stays = HashSet::new();
         let fates = in_order(client, part, &mut stays).await;
         fates.map(|fates| (fates, stays))

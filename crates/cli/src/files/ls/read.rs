@@ -8,7 +8,7 @@ use crate::outcome::Failure;
 
 /// Directories read at once, and entries of those not shown yet, about.
 const AHEAD: usize = 256;
-const ENTRIES: usize = 100_000;
+const ENTRIES: usize = 40_000;
 
 /// Something to show.
 pub struct Line {
@@ -69,7 +69,7 @@ impl Listing<'_> {
         Ok(Some((place, is_argument, entries)))
     }
 
-    /// Reads the next directory, and with it those that come after it on the same server.
+    /// Reads the next directory, and with it those that come after it on the same server, unless there is a lot in them.
     async fn read(&mut self) -> Result<(), Failure> {
         let Some(first) = self.pending.front() else { return Ok(()) };
         let client = first.place.client.clone();
@@ -79,9 +79,10 @@ impl Listing<'_> {
         let targets = asked.iter().map(|pending| pending.place.target.clone()).collect();
         let mut walk = client.walk(targets, self.wanted, false);
         let mut read: Vec<Entries> = asked.iter().map(|_| Ok((Vec::new(), Ok(())))).collect();
-        let mut at = 0;
+        let (mut at, mut entries_read) = (0, 0);
         while let Some(found) = walk.next().await {
             let (Some(pending), Some(entries)) = (asked.get(at), read.get_mut(at)) else { break };
+            entries_read += found.entries.as_ref().map_or(0, Vec::len);
             match (found.entries, &mut *entries) {
                 (Ok(more), Ok((lines, _))) => lines.extend(
                     more.into_iter()
@@ -94,7 +95,12 @@ impl Listing<'_> {
                 _ => {}
             }
             at += usize::from(found.last);
+            if found.last && self.held + entries_read > ENTRIES {
+                break;
+            }
         }
+        asked.truncate(at);
+        read.truncate(at);
         if self.ls.all {
             dots(self.wanted, &asked, &mut read, &client).await?;
         }

@@ -30,7 +30,7 @@ const PART: u64 = 1 << 20;
 const PARTS: usize = 8;
 
 /// As long as so many entries wait, no directory is read ahead.
-const ENTRIES: usize = 100_000;
+const ENTRIES: usize = 40_000;
 
 /// Pieces between reading and compressing.
 const QUEUE: usize = 64;
@@ -222,7 +222,7 @@ impl Packer<'_> {
         Ok(Ok(()))
     }
 
-    /// Reads the next directories; how many other objects are in them.
+    /// Reads the next directories, not all that were asked for if there is a lot in them; how many other objects are in them.
     async fn read_ahead(&mut self, pending: &mut VecDeque<Pending>, most: usize) -> Result<usize, Failure> {
         let mut asked = Vec::new();
         unread(pending.iter_mut(), most, &mut asked);
@@ -257,6 +257,9 @@ impl Packer<'_> {
                 }
                 Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
                 Err(error) => self.complain(&pending.directory.place, "Cannot open", &error),
+            }
+            if found.last && count > ENTRIES {
+                break;
             }
         }
         Ok(count)
