@@ -73,4 +73,4 @@ pub use keys::BackupKeys;
 pub use maker::{Content, Maker};
 pub use place::Place;
 pub use survey::{Fetch, Finding, Standing, Survey};
-pub use writer::{Check, Kind, Lacking, Notes, Numbers, Progress, Retired, Source, State, Writer};
+pub use writer::{Check, Kind, Lacking, Looked, Notes, Numbers, Progress, Retired, Source, State, Writer};

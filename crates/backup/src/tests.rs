@@ -139,9 +139,9 @@ impl World {
         let places = self.places();
         let writer = self.writer.as_mut().unwrap();
         let check = writer.check().unwrap();
-        let lacking = check.run(&places, 0).await;
-        writer.learn(&check, &lacking);
-        lacking.into_iter().map(|lacking| lacking.place).collect()
+        let looked = check.run(&places, 0).await;
+        assert!(writer.learn(&check, &looked));
+        looked.lacking.into_iter().map(|lacking| lacking.place).collect()
     }
 
     async fn survey(&self) -> Survey {

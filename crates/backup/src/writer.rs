@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use environment::{Environment, failpoint};
 use ids::Timestamp;
 
-pub use check::{Check, Lacking};
+pub use check::{Check, Lacking, Looked};
 pub use state::{Numbers, Retired, State};
 
 use crate::{BackupError, BackupKeys, Claim, Head, Item, Mark, Parent, Place, Rival, Survey};

@@ -324,7 +324,7 @@ impl Dirty {
         dirty.claims += 1;
         self.requeue(file, dirty, block..BlockIndex(block.0 + 1));
         let (shift, dirty) = (dirty.shift, Arc::clone(self));
-        claimed.blocks.push(DirtyBlock { file, shift, block, dirty, _ticket: None });
+        claimed.blocks.push(DirtyBlock { file, shift, block, dirty, ticket: None });
         true
     }
 
@@ -343,7 +343,7 @@ impl Dirty {
             return None;
         }
         let (cut, dirty) = (books.cut, Arc::clone(self));
-        Some((DirtyBlock { file, shift, block, dirty, _ticket: Some(ticket) }, cut))
+        Some((DirtyBlock { file, shift, block, dirty, ticket: Some(ticket) }, cut))
     }
 
     pub fn release(&self, file: FileKey, block: BlockIndex) {

@@ -31,8 +31,15 @@ pub struct DirtyBlock {
     /// Which block.
     pub block: BlockIndex,
     pub(crate) dirty: Arc<Dirty>,
-    /// Dropped with the claim.
-    pub(crate) _ticket: Option<Ticket>,
+    /// Of one that was clean; dropped with the claim.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl DirtyBlock {
+    /// Whether nothing of it was dirty when it was claimed: somebody wants it stored once more.
+    pub fn is_rewrite(&self) -> bool {
+        self.ticket.is_some()
+    }
 }
 
 /// What is kept as long as a claim, for those who wait for its end.

@@ -101,7 +101,7 @@ async fn small_files_by_the_thousand_cost_a_few_requests() {
 async fn small_writes_side_by_side_are_one_request_to_each_cloud() {
     let folder = tempfile::tempdir().unwrap();
     let clouds = ["a", "b", "c"].map(|name| S3StandIn::start(&folder.path().join(name)));
-    let (policy, block_size, backups, write_back_wait) = ("replicas:3", "1MiB", "0s", "5s");
+    let (policy, block_size, backups, write_back_wait) = ("replicas:3", "1MiB", "0s", "1h");
     let usual = Settings::in_folder(folder.path());
     let mut settings = Settings { policy, block_size, backups, write_back_wait, ..usual };
     for (cloud, name) in clouds.iter().zip(["a", "b", "c"]) {

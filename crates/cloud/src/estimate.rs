@@ -26,6 +26,8 @@ pub(crate) struct Estimate {
     load: f64,
     variance: f64,
     covariance: f64,
+    /// Mean load of the last few operations, however many there were at the same time.
+    lately: f64,
     /// Bytes per second of one transfer.
     rate: Option<f64>,
     at: Duration,
@@ -56,12 +58,13 @@ impl Estimate {
 
     /// Operations that run together share the weight of one, so that one that is late by chance does not outweigh the others.
     fn share(&self, sample: &Sample) -> f64 {
-        (1.0 / self.load.max(f64::from(sample.load)).max(1.0)).max(LEAST_SHARE)
+        (1.0 / self.lately.max(f64::from(sample.load)).max(1.0)).max(LEAST_SHARE)
     }
 
     /// A sample for the means.
     fn add(&mut self, sample: Sample, weight: f64, now: Duration) {
         let (seconds, load) = (sample.took.as_secs_f64(), f64::from(sample.load));
+        self.lately += WEIGHT * (load - self.lately);
         match &mut self.mean {
             None => (self.mean, self.load) = (Some(seconds), load),
             Some(mean) => {
@@ -86,7 +89,8 @@ impl Estimate {
     }
 
     /// An operation was given up: it would have taken longer. How much is not known; as long again is what the mean is told, since such are
-    /// the tails that clouds have. That is news if it is longer than what is left of the mean by now, which takes half of it. The percentiles from
+    /// the tails that clouds have. That is news if it is longer than what is left of the mean by now, which takes half of it, or a share of that if
+    /// it did not run alone, unless it is old. The percentiles from
     /// [`LATE`] on are told no guess, or they would soon be made of guesses: a wait beyond them is one of the long ones, however long, and a
     /// shorter one says nothing.
     pub fn record_at_least(&mut self, sample: Sample, now: Duration) {
@@ -96,7 +100,7 @@ impl Estimate {
         let left = self.aged(now);
         if left.is_none_or(|left| sample.took.as_secs_f64() > left) {
             self.mean = left;
-            // Nor does what has faded.
+            // What has faded has no weight of its own.
             let share = self.share(&sample).max(1.0 - self.freshness(now));
             self.add(Sample { took: 2 * sample.took, ..sample }, LATE_WEIGHT * share, now);
         }
@@ -195,6 +199,20 @@ mod tests {
         let much_later = Duration::from_secs(660);
         estimate.record_at_least(sample(50, 1), much_later);
         assert!(estimate.aged(much_later).unwrap() < 0.06);
+    }
+
+    #[test]
+    fn one_of_many_weighs_less_and_who_comes_after_them_does_not() {
+        let mut estimate = Estimate::default();
+        let at = Duration::ZERO;
+        (0..100).for_each(|number| estimate.record(sample(100, 1 + number % 16), at));
+        estimate.record(sample(1100, 1), at);
+        let mean = estimate.mean().unwrap();
+        assert!((0.11..0.13).contains(&mean), "{mean}");
+        // One after the other: after ten of them the news are what counts.
+        (0..20).for_each(|_| estimate.record(sample(500, 1), at));
+        let mean = estimate.mean().unwrap();
+        assert!((0.42..0.5).contains(&mean), "{mean}");
     }
 
     #[test]

@@ -192,6 +192,12 @@ impl Health {
         self.state.lock().directions[direction as usize].sickness.admits(now)
     }
 
+    /// Whether [`admits`](Self::admits) would be true now; asking changes nothing.
+    pub fn would_admit(&self, direction: Direction) -> bool {
+        let now = self.clock.monotonic();
+        self.state.lock().directions[direction as usize].sickness.would_admit(now)
+    }
+
     /// When moving `bytes` would be done if it were asked for now, to rank clouds by: after what is pending there already (so that many callers
     /// spread in proportion to speed, `K60`) and, where rates are limited, after what they have been used up for. Recent failures make
     /// it later. A cloud without news for long, or at all, is expected to be fast and so gets measured (`K35`), by one operation at a time.

@@ -41,13 +41,18 @@ impl Sickness {
         self.failures >= LIMIT
     }
 
+    /// Whether [`admits`](Self::admits) would be true; asking is no probe.
+    pub fn would_admit(&self, now: Duration) -> bool {
+        !self.is_sick() || now >= self.probe_at
+    }
+
     /// Whether an operation may go to this cloud as if it were well: it is, or this operation is the probe.
     pub fn admits(&mut self, now: Duration) -> bool {
+        if !self.would_admit(now) {
+            return false;
+        }
         if !self.is_sick() {
             return true;
-        }
-        if now < self.probe_at {
-            return false;
         }
         self.interval = (self.interval * 2).min(LONGEST_PROBE);
         self.probe_at = now + self.interval;

@@ -26,6 +26,8 @@ use crate::rival::Rivals;
 const LATE: u32 = 3;
 /// How often it is looked whether a scrub of the backup is due, at the least.
 const SCRUB_TICK: Duration = Duration::from_secs(600);
+/// Looks at a chain that is replaced meanwhile.
+const CHECKS: usize = 3;
 /// Memory for the keys of rows that have changed since the last backup.
 pub(crate) const CHANGES: usize = 64 << 20;
 /// What the keys of backups are derived from.
@@ -65,6 +67,19 @@ pub(crate) struct BackupStatus {
     pub failed: u64,
     /// Bytes of files that were not in the clouds at the instant of the backup.
     pub unsaved_bytes: u64,
+}
+
+/// What a look at the newest backup in all clouds has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VerifiedBackup {
+    /// Clouds that lacked something, and have it again.
+    pub stored_again: usize,
+    /// Clouds that lack something.
+    pub lacking: usize,
+    /// Clouds that could not be asked for all of it.
+    pub unknown: usize,
+    /// Clouds that have all of it, now or again.
+    pub proved: Vec<String>,
 }
 
 /// What a node needs for its backups.
@@ -233,29 +248,44 @@ impl Node {
     }
 
     /// Fetches all of the newest backup from every cloud, at no more than `rate` bytes a second if that is not 0, proves it, and
-    /// stores again what is missing or changed. How many clouds lacked something.
-    pub async fn verify_backup(&self, rate: u64) -> usize {
+    /// stores again what is missing or changed. Only clouds that are `due`.
+    pub async fn verify_backup(&self, rate: u64, due: impl Fn(&str) -> bool) -> VerifiedBackup {
         let names: Vec<String> = self.clouds.configured().into_iter().map(|cloud| cloud.name).collect();
-        let places = self.backup_places(&names);
-        // Backups go on meanwhile.
-        let check = self.backups.making.lock().await.maker.as_ref().and_then(|maker| maker.writer.check());
-        let Some(check) = check else { return 0 };
-        let lacking = check.run(&places, rate).await;
-        for Lacking { place, objects, wrong } in &lacking {
-            tracing::warn!(
-                cloud = place,
-                object = objects,
-                wrong,
-                "the metadata backup is stored again there"
-            );
-        }
-        if !lacking.is_empty() {
-            if let Some(maker) = &mut self.backups.making.lock().await.maker {
-                maker.writer.learn(&check, &lacking);
+        for _ in 0..CHECKS {
+            let places = self.backup_places(&names);
+            // Backups go on meanwhile.
+            let check = self.backups.making.lock().await.maker.as_ref().and_then(|it| it.writer.check());
+            let Some(mut check) = check else { break };
+            check.retain(&due);
+            let looked = check.run(&places, rate).await;
+            let learnt = match &mut self.backups.making.lock().await.maker {
+                Some(maker) => maker.writer.learn(&check, &looked),
+                None => false,
+            };
+            if !learnt {
+                continue;
             }
-            self.back_up().await;
+            for Lacking { place, objects, wrong } in &looked.lacking {
+                tracing::warn!(
+                    cloud = place,
+                    object = objects,
+                    wrong,
+                    "the metadata backup is stored again there"
+                );
+            }
+            let mut verified = VerifiedBackup { unknown: looked.unknown.len(), ..VerifiedBackup::default() };
+            verified.proved = looked.right;
+            if !looked.lacking.is_empty() {
+                let has = self.back_up().await.has;
+                let lacking = looked.lacking.into_iter().map(|it| it.place);
+                let (again, lacking): (Vec<_>, Vec<_>) = lacking.partition(|place| has.contains(place));
+                (verified.stored_again, verified.lacking) = (again.len(), lacking.len());
+                verified.proved.extend(again);
+            }
+            return verified;
         }
-        lacking.len()
+        // There is none, or it is replaced all the time.
+        VerifiedBackup::default()
     }
 
     /// Proves the newest backup once in every period of scrubs, until `stop`.
@@ -281,15 +311,20 @@ impl Node {
     }
 
     async fn scrub_backup_if_due(&self, schedule: &ScrubSchedule) -> Result<(), MetaError> {
-        let now = || self.environment.clock.wall().seconds;
-        let begun = now();
-        let last = backup_proved(&self.store).await?;
+        let begun = self.environment.clock.wall().seconds;
+        let mut last = backup_proved(&self.store).await?;
         // Who has set the clock back does not wait for it.
-        if last.is_some_and(|last| (0..schedule.period.as_secs() as i64).contains(&(begun - last))) {
+        let is_recent = |last: &i64| (0..schedule.period.as_secs() as i64).contains(&(begun - last));
+        // A cloud that could not be asked is asked soon again, and the others are not.
+        let verified =
+            self.verify_backup(schedule.rate, |cloud| !last.get(cloud).is_some_and(is_recent)).await;
+        if verified.proved.is_empty() {
             return Ok(());
         }
-        self.verify_backup(schedule.rate).await;
-        set_backup_proved(&self.store, begun).await
+        let configured = self.clouds.configured();
+        last.retain(|name, _| configured.iter().any(|cloud| cloud.name == *name));
+        last.extend(verified.proved.into_iter().map(|cloud| (cloud, begun)));
+        set_backup_proved(&self.store, &last).await
     }
 
     pub(crate) async fn new_writer(&self, places: &[Place]) -> Result<Writer, String> {

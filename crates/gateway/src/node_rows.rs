@@ -12,7 +12,7 @@
 //! | `0xF0 0x05` volume 16, object 18 | empty: this file is kept in the cache |
 //! | `0xF0 0x09` volume 16 | JSON: how far the present scrub of the volume is |
 //! | `0xF0 0x0A` volume 16 | JSON: what its last whole scrub found |
-//! | `0xF0 0x0B` | when the scrub began that last proved the backups: seconds 8 |
+//! | `0xF0 0x0B` | JSON: for each cloud, when the scrub began that last proved the backup in it, in seconds since 1970 |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -272,16 +272,19 @@ pub(crate) async fn set_backup_state(store: &dyn MetaStore, state: Bytes) -> Res
     change(store, vec![(KeyBuilder::new(TABLE).tag(BACKUPS).build(), Some(state))]).await
 }
 
-/// When the backups were last proved, in seconds since 1970.
-pub(crate) async fn backup_proved(store: &dyn MetaStore) -> Result<Option<i64>, MetaError> {
+/// When the backup was last proved in each cloud, in seconds since 1970. A row of another version is none.
+pub(crate) async fn backup_proved(store: &dyn MetaStore) -> Result<BTreeMap<String, i64>, MetaError> {
     let row = store.begin(Mode::Optimistic).await?.get(&KeyBuilder::new(TABLE).tag(PROVED).build()).await?;
-    Ok(row.and_then(|row| Some(i64::from_be_bytes(row.as_ref().try_into().ok()?))))
+    Ok(row.and_then(|row| serde_json::from_slice(&row).ok()).unwrap_or_default())
 }
 
 /// Notes it.
-pub(crate) async fn set_backup_proved(store: &dyn MetaStore, seconds: i64) -> Result<(), MetaError> {
-    let row = Bytes::copy_from_slice(&seconds.to_be_bytes());
-    change(store, vec![(KeyBuilder::new(TABLE).tag(PROVED).build(), Some(row))]).await
+pub(crate) async fn set_backup_proved(
+    store: &dyn MetaStore,
+    clouds: &BTreeMap<String, i64>,
+) -> Result<(), MetaError> {
+    let row = serde_json::to_vec(clouds).unwrap_or_default();
+    change(store, vec![(KeyBuilder::new(TABLE).tag(PROVED).build(), Some(row.into()))]).await
 }
 
 fn pin_key(file: FileId) -> Bytes {

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use blocks::{BlockStore, CloudId, PackBuilder, PackVersion, PlaceInPack, Placement, Redundancy};
 use bytes::Bytes;
-use cloud::Prices;
+use cloud::{Direction, Prices};
 use environment::{Environment, failpoint};
 use parking_lot::Mutex;
 use seal::{BlockIdentity, SealedBlock};
@@ -16,6 +17,8 @@ use crate::{
 
 /// Packs looked at at a time.
 const BATCH: usize = 256;
+/// After failures the next try comes after at most 2 to the power of one more than this times the usual interval.
+const LONGEST_PAUSE: u32 = 5;
 /// Packs whose blocks go into one new pack at most.
 const MOST_PACKS: usize = 64;
 
@@ -52,6 +55,8 @@ pub struct Cleaner<V: ?Sized> {
     seen: Mutex<PacksSeen>,
     cleaned: AtomicU64,
     moved: AtomicU64,
+    /// Failures to store a new pack in a row, and until when no other one is tried: its blocks would be read for nothing.
+    refused: Mutex<(u32, Duration)>,
 }
 
 /// What a pass over the packs found and did.
@@ -155,8 +160,8 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
         config: UpkeepConfig,
     ) -> Cleaner<V> {
         let (cleaned, moved) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (alone, seen) = (tokio::sync::Mutex::default(), Mutex::default());
-        Cleaner { volume, blocks, env, config, alone, seen, cleaned, moved }
+        let (alone, seen, refused) = (tokio::sync::Mutex::default(), Mutex::default(), Mutex::default());
+        Cleaner { volume, blocks, env, config, alone, seen, cleaned, moved, refused }
     }
 
     /// What there was at the last look.
@@ -257,6 +262,15 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
         if !haul.is_worth_it(&self.config.cleaning, self.prices_of(haul.placement()).as_deref()) {
             return Ok(());
         }
+        // What is read would be read in vain.
+        let is_sick = |cloud: &CloudId| {
+            self.blocks.clouds().get(cloud).is_none_or(|it| it.health().is_sick(Direction::Write))
+        };
+        let is_too_early = pass.stop.is_some() && self.env.clock.monotonic() < self.refused.lock().1;
+        if haul.placement().clouds().iter().any(is_sick) || is_too_early {
+            pass.report.failed += 1;
+            return Ok(());
+        }
         let mut taken = Vec::new();
         for (from, (pack, version)) in haul.packs.iter().enumerate() {
             pass.pace.wait(u64::from(pack.len), &*self.env.clock).await;
@@ -346,9 +360,9 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
         match self.blocks.store_pack(version, builder, *owner, Redundancy::Whole).await {
             Ok(stored) => {
                 report.made += 1;
-                let missing: Arc<[u8]> = stored.stored.missing.into();
+                *self.refused.lock() = (0, Duration::ZERO);
                 let moved = inside.into_iter().zip(stored.places).map(|((at, id, from), place)| {
-                    let to = InPack { pack: *identity, place, missing: missing.clone() };
+                    let to = InPack { pack: *identity, place, missing: Arc::default() };
                     (at, MovedBlock { id, from, to })
                 });
                 Some(moved.collect())
@@ -356,6 +370,9 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
             Err(error) => {
                 tracing::warn!(pack = %identity, %error, "blocks of packs with much garbage stay where they are");
                 report.failed += 1;
+                let mut refused = self.refused.lock();
+                let pause = self.config.clean_interval * (2 << refused.0.min(LONGEST_PAUSE));
+                *refused = (refused.0.saturating_add(1), self.env.clock.monotonic() + pause);
                 None
             }
         }

@@ -9,8 +9,8 @@ use crate::pace::Pace;
 use crate::write_back::RewriteQueue;
 use crate::{MaintainedVolume, Rewrite, UpkeepConfig, UpkeepError, WriteBack};
 
-/// Blocks offered at a time.
-const BATCH: u32 = 512;
+/// Blocks offered at a time: fewer than write-back has under way, so that others go on where these wait for their clouds.
+const BATCH: u32 = 256;
 
 /// Moves files from the policy that they are stored by to the one that they have now (decision 28): finds the blocks that are stored
 /// otherwise, and has write-back store each once more. At a bounded rate, and only when write-back has nothing better to do.
@@ -95,13 +95,18 @@ impl<V: MaintainedVolume + ?Sized> Migrator<V> {
     async fn all(&self) -> Result<(), UpkeepError> {
         let clock = &*self.env.clock;
         let mut pace = Pace::new(self.config.migration_rate, clock);
-        let mut passes = 0;
+        let (mut passes, mut refused) = (0, 0);
         loop {
             let offered = self.step().await?;
             failpoint!("migration.offered");
             pace.wait(offered.bytes, clock).await;
             // All of them have been stored, or tried.
             drop(self.offers.acquire_many(BATCH).await);
+            // A cloud may be away, and what the others took is garbage now.
+            refused = if self.queue.take_refused() > 0 { refused + 1 } else { 0 };
+            if refused > 0 {
+                clock.sleep(self.backoff.pause(refused, &*self.env.entropy)).await;
+            }
             if !offered.is_last {
                 continue;
             }

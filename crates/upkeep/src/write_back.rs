@@ -65,6 +65,8 @@ struct Parts<V: ?Sized> {
     config: UpkeepConfig,
     in_flight: Arc<Semaphore>,
     units: u32,
+    /// The same of blocks that nobody waits for: where their clouds hang, the others go on.
+    rewriting: Arc<Semaphore>,
     backoff: Backoff,
     health: Mutex<Health>,
     report: Mutex<WriteBackReport>,
@@ -119,6 +121,7 @@ impl<V: MaintainedVolume + ?Sized> WriteBack<V> {
                 env,
                 in_flight: Arc::new(Semaphore::new(units as usize)),
                 units,
+                rewriting: Arc::new(Semaphore::new(units.div_ceil(2) as usize)),
                 backoff: Backoff::new(config.first_pause, config.longest_pause),
                 config,
                 health: Mutex::default(),
@@ -401,8 +404,22 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         kept
     }
 
-    /// Keeps a block that could not be stored out of the queue for a while.
+    /// Waits until so many bytes more may be in memory.
+    async fn room_for(&self, bytes: u64, is_clean: bool) -> Option<Arc<OwnedSemaphorePermit>> {
+        let (semaphore, units) = match is_clean {
+            true => (&self.rewriting, self.units.div_ceil(2)),
+            false => (&self.in_flight, self.units),
+        };
+        let wanted = bytes.div_ceil(UNIT).clamp(1, u64::from(units)) as u32;
+        // Never closed; without a permit the bound would be missed by these bytes.
+        Arc::clone(semaphore).acquire_many_owned(wanted).await.ok().map(Arc::new)
+    }
+
+    /// Keeps a block that could not be stored out of the queue for a while. One that nobody waits for is offered again.
     fn hold(&self, dirty: DirtyBlock) {
+        if dirty.is_rewrite() {
+            return self.rewrites.refused();
+        }
         let now = self.env.clock.monotonic();
         let entropy = &*self.env.entropy;
         self.health.lock().held.hold(dirty, |failures| now + self.backoff.pause(failures, entropy));

@@ -149,27 +149,52 @@ async fn a_look_keeps_its_rate_and_is_not_disturbed_by_backups_and_clouds_that_a
     let good = memory.peek(&object).unwrap();
     let begun = world.environment.clock.monotonic();
     let look = world.writer.as_ref().unwrap().check().unwrap();
-    assert_eq!(look.run(&world.places(), 10_000).await, []);
+    assert_eq!(look.run(&world.places(), 10_000).await.right, ["a", "b", "c"]);
     let took = (world.environment.clock.monotonic() - begun).as_secs_f64();
     assert!((1.0..1.1).contains(&(took / (3.0 * good.len() as f64 / 10_000.0))), "{took} s");
 
     memory.poke(&object, None);
     let found = look.run(&world.places(), 0).await;
-    assert_eq!(found.len(), 1);
+    assert_eq!((found.lacking.len(), found.unknown.len()), (1, 0));
     // An increment goes on behind what was looked at, and a base does not.
     world.set("b", Some(b"2"));
     world.back_up().await.unwrap();
-    world.writer.as_mut().unwrap().learn(&look, &found);
+    assert!(world.writer.as_mut().unwrap().learn(&look, &found));
     assert_eq!(world.writer.as_ref().unwrap().progress().lacks, ["c"]);
     world.catch_up_and_collect().await;
     assert_eq!(memory.peek(&object), Some(good));
     world.writer.as_mut().unwrap().begin_anew();
     world.back_up().await.unwrap();
-    world.writer.as_mut().unwrap().learn(&look, &found);
+    assert!(!world.writer.as_mut().unwrap().learn(&look, &found));
     assert_eq!(world.writer.as_ref().unwrap().progress().lacks, NONE);
 
+    // Nothing is known of a cloud that does not answer, or is not asked.
     world.down(0, true);
-    assert_eq!(world.look().await, NONE, "nothing is said of a cloud that does not answer");
+    let look = world.writer.as_ref().unwrap().check().unwrap();
+    let found = look.run(&world.places()[..2], 0).await;
+    assert_eq!((found.lacking.len(), found.unknown), (0, vec!["a".to_owned(), "c".to_owned()]));
+    check(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_no_cloud_has_any_more_is_stored_again_although_nothing_has_changed() {
+    let mut world = World::new();
+    world.start().await;
+    for key in ["a", "b"] {
+        world.set(key, Some(b"1"));
+        world.back_up().await.unwrap();
+    }
+    let head = world.keys.head_name(world.writer.as_ref().unwrap().state().branch);
+    let objects: Vec<_> = world.clouds[0].1.names().into_iter().filter(|name| *name != head).collect();
+    // One has neither head nor first object, one lacks the head and another object, one the head.
+    for (_, memory, _) in &world.clouds {
+        memory.poke(&head, None);
+    }
+    world.clouds[0].1.poke(&objects[0], None);
+    world.clouds[1].1.poke(&objects[1], None);
+    assert_eq!(world.look().await, ["a", "b", "c"]);
+    world.catch_up_and_collect().await;
+    assert_eq!(world.look().await, NONE);
     check(&world).await;
 }
 

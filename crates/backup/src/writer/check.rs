@@ -31,51 +31,80 @@ pub struct Lacking {
     pub wrong: &'static str,
 }
 
-/// What a cloud said of one object.
-enum Answer {
-    Right,
-    Wrong(&'static str),
-    Unknown,
+/// What a look at the clouds has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Clouds that have all of it.
+    pub right: Vec<String>,
+    /// One for each cloud that does not have all of it as it was stored.
+    pub lacking: Vec<Lacking>,
+    /// Clouds that should have it, and could not be asked for all of it.
+    pub unknown: Vec<String>,
 }
 
+/// A cloud did not answer.
+struct Unknown;
+
 impl Check {
-    /// Fetches and proves every object of the chain, and the head, in every one of `places` that should have it; at no more than `rate`
-    /// bytes a second, if that is not 0. Of a cloud that does not answer nothing is said.
-    pub async fn run(&self, places: &[Place], rate: u64) -> Vec<Lacking> {
-        let mut lacking = Vec::new();
-        for place in places {
-            let Some(stand) = self.stands.get(&place.name) else { continue };
-            lacking.extend(self.look(place, stand, rate).await);
-        }
-        lacking
+    /// Only these clouds are looked at.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.stands.retain(|name, _| keep(name));
     }
 
-    async fn look(&self, place: &Place, stand: &Stand, rate: u64) -> Option<Lacking> {
-        let told = |objects, wrong| Some(Lacking { place: place.name.clone(), objects, wrong });
+    /// Fetches and proves every object of the chain, and the head, in every cloud that should have it; at no more than `rate` bytes a
+    /// second, if that is not 0. Of one that is not among `places`, or does not answer, nothing is known.
+    pub async fn run(&self, places: &[Place], rate: u64) -> Looked {
+        let mut looked = Looked::default();
+        for (name, stand) in &self.stands {
+            let place = places.iter().find(|place| place.name == *name);
+            let found = match place {
+                Some(place) => self.look(place, stand, rate).await,
+                None => Err(Unknown),
+            };
+            match found {
+                Ok(None) => looked.right.push(name.clone()),
+                Ok(Some((objects, wrong))) => {
+                    looked.lacking.push(Lacking { place: name.clone(), objects, wrong });
+                }
+                Err(Unknown) => looked.unknown.push(name.clone()),
+            }
+        }
+        looked
+    }
+
+    /// What is wrong first, and how much before that is right.
+    async fn look(
+        &self,
+        place: &Place,
+        stand: &Stand,
+        rate: u64,
+    ) -> Result<Option<(usize, &'static str)>, Unknown> {
         let asked = (0..stand.objects.min(self.head.objects.len())).map(|at| self.object(place, at, rate));
         let parallel = if rate == 0 { PARALLEL } else { 1 };
         let mut asked = iter(asked).buffered(parallel).enumerate();
         while let Some((at, answer)) = asked.next().await {
-            match answer {
-                Answer::Right => {}
-                Answer::Wrong(wrong) => return told(at, wrong),
-                Answer::Unknown => return None,
+            if let Some(wrong) = answer? {
+                return Ok(Some((at, wrong)));
             }
         }
-        let backup = stand.backup?;
-        match place.cloud.get(&self.keys.head_name(self.head.branch), None).await {
+        let Some(backup) = stand.backup.filter(|_| stand.objects >= self.head.objects.len()) else {
+            return Ok(Some((stand.objects, "it does not have all of it yet")));
+        };
+        let wrong = match place.cloud.get(&self.keys.head_name(self.head.branch), None).await {
             Ok(sealed) => match self.keys.open_head(self.head.branch, sealed) {
                 // It may be newer by now.
-                Ok(head) if head.id == self.head.id && head.mark().backup >= backup => None,
-                Ok(_) => told(stand.objects, "the head is an older one"),
-                Err(_) => told(stand.objects, "the head is not what was stored"),
+                Ok(head) if head.id == self.head.id && head.mark().backup >= backup => return Ok(None),
+                Ok(_) => "the head is an older one",
+                Err(_) => "the head is not what was stored",
             },
-            Err(error) if error.kind() == ErrorKind::NotFound => told(stand.objects, "the head is missing"),
-            Err(_) => None,
-        }
+            Err(error) if error.kind() == ErrorKind::NotFound => "the head is missing",
+            Err(_) => return Err(Unknown),
+        };
+        Ok(Some((stand.objects, wrong)))
     }
 
-    async fn object(&self, place: &Place, at: usize, rate: u64) -> Answer {
+    /// What is wrong with one object, if anything is.
+    async fn object(&self, place: &Place, at: usize, rate: u64) -> Result<Option<&'static str>, Unknown> {
         let entry = &self.head.objects[at];
         if rate > 0 {
             let due = f64::from(entry.length) / rate as f64;
@@ -84,10 +113,10 @@ impl Check {
         let before = if at == 0 { self.head.first } else { self.head.objects[at - 1].sum };
         let name = self.keys.object_name(&self.head.id, entry.start, entry.number);
         match place.cloud.get(&name, None).await {
-            Ok(sealed) if self.keys.proves(&self.head.id, entry, &before, &sealed) => Answer::Right,
-            Ok(_) => Answer::Wrong("it is not what was stored"),
-            Err(error) if error.kind() == ErrorKind::NotFound => Answer::Wrong("it is missing"),
-            Err(_) => Answer::Unknown,
+            Ok(sealed) if self.keys.proves(&self.head.id, entry, &before, &sealed) => Ok(None),
+            Ok(_) => Ok(Some("it is not what was stored")),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some("it is missing")),
+            Err(_) => Err(Unknown),
         }
     }
 }
@@ -99,17 +128,18 @@ impl Writer {
         Some(Check { keys, clock, head: self.head.clone()?, stands: self.stands.clone() })
     }
 
-    /// Learns what a look has found: what clouds lack is brought by the next [`Writer::catch_up`]. Nothing, when the chain has been
-    /// replaced meanwhile.
-    pub fn learn(&mut self, check: &Check, lacking: &[Lacking]) {
+    /// Learns what a look has found: what clouds lack is brought by the next [`Writer::catch_up`]. Whether it was of use: not, when the chain
+    /// has been replaced meanwhile; then look again.
+    pub fn learn(&mut self, check: &Check, looked: &Looked) -> bool {
         let is_same = |head: &Head| head.id == check.head.id && head.objects.starts_with(&check.head.objects);
         if !self.head.as_ref().is_some_and(is_same) {
-            return;
+            return false;
         }
-        for Lacking { place, objects, .. } in lacking {
+        for Lacking { place, objects, .. } in &looked.lacking {
             if let Some(stand) = self.stands.get_mut(place) {
                 *stand = Stand { objects: stand.objects.min(*objects), backup: None, unsure: false };
             }
         }
+        true
     }
 }

@@ -8,10 +8,11 @@ use plotters::prelude::*;
 use super::Clouds;
 use crate::machine::machine;
 
-/// Markdown so far, and what was not reached.
+/// Markdown so far, what was checked, and what of it was not reached.
 pub struct Page {
     text: String,
     folder: std::path::PathBuf,
+    checked: Vec<String>,
     missed: Vec<String>,
 }
 
@@ -35,21 +36,24 @@ impl Page {
             arguments.seed,
             machine()
         );
-        Page { text, folder: arguments.setting.report(""), missed: Vec::new() }
+        Page { text, folder: arguments.setting.report(""), checked: Vec::new(), missed: Vec::new() }
     }
 
-    /// Notes it when `value` is more than it may be.
+    /// What may be `most` at most.
     pub fn at_most(&mut self, most: f64, what: &str, value: f64) {
-        if value.is_nan() || value > most {
-            self.missed.push(format!("{what}: {value:.3}, at most {most}"));
-        }
+        self.check(value <= most, format!("{what}: {value:.3}, at most {most}"));
     }
 
-    /// Notes it when `value` is less than it has to be.
+    /// What has to be `least` at least.
     pub fn at_least(&mut self, least: f64, what: &str, value: f64) {
-        if value.is_nan() || value < least {
-            self.missed.push(format!("{what}: {value:.3}, at least {least}"));
+        self.check(value >= least, format!("{what}: {value:.3}, at least {least}"));
+    }
+
+    fn check(&mut self, is_reached: bool, told: String) {
+        if !is_reached {
+            self.missed.push(told.clone());
         }
+        self.checked.push(format!("- {}{told}\n", if is_reached { "" } else { "**not reached:** " }));
     }
 
     pub fn section(&mut self, title: &str, text: &str) {
@@ -106,11 +110,8 @@ impl Page {
     /// # Errors
     /// Something was not reached, and was to be checked.
     pub fn write(mut self, arguments: &Clouds) -> Result<()> {
-        let text = match self.missed.is_empty() {
-            true => "All of it was reached.".to_owned(),
-            false => self.missed.iter().map(|missed| format!("- {missed}\n")).collect(),
-        };
-        self.section("What was to be reached and was not", &text);
+        let checked = self.checked.concat();
+        self.section("What was to be reached", &checked);
         let path = arguments.setting.report("clouds.md");
         std::fs::write(&path, &self.text)?;
         eprintln!("report: {}", path.display());

@@ -145,11 +145,23 @@ impl BlockStore {
         let well = |fragment: &u8| {
             self.cloud_of(target, *fragment).is_some_and(|cloud| cloud.health().admits(Direction::Write))
         };
-        let (first, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
-        if redundancy == Redundancy::Whole && !later.is_empty() {
-            let faults = later.into_iter().map(|fragment| fault(target, fragment, FragmentFault::Sick));
-            return (stored, faults.collect());
+        if redundancy == Redundancy::Whole {
+            // All are asked before one is probed, or its probe might be for nothing.
+            let is_sick = |fragment: &u8| {
+                let cloud = self.cloud_of(target, *fragment);
+                cloud.is_none_or(|cloud| !cloud.health().would_admit(Direction::Write))
+            };
+            let sick: Vec<Fault> = target
+                .placement
+                .fragments()
+                .filter(is_sick)
+                .map(|fragment| fault(target, fragment, FragmentFault::Sick))
+                .collect();
+            if !sick.is_empty() {
+                return (stored, sick);
+            }
         }
+        let (first, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
         for fragment in first {
             under_way.push(fragment);
             running.push(put(fragment));

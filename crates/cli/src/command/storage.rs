@@ -85,7 +85,8 @@ impl Scrub {
             "scrubbing",
         )?;
         context.show(&report, print_fields);
-        let bad = ["missing", "bad", "unreachable"].iter().any(|key| report[*key].as_u64() != Some(0));
+        let kinds = ["missing", "bad", "unreachable", "backups_lacking", "backups_unreachable"];
+        let bad = kinds.iter().any(|key| report[*key].as_u64() != Some(0));
         Ok(if bad { Outcome::Degraded } else { Outcome::Done })
     }
 }

@@ -136,6 +136,9 @@ async fn listed(client: &Client, targets: Vec<Target>) -> Result<Vec<Result<Vec<
             break;
         }
     }
+    if at == 0 {
+        return Err(Failure::failed("a listing ended before its end"));
+    }
     all.truncate(at);
     Ok(all)
 }

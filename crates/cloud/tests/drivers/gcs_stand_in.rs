@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -50,7 +51,9 @@ impl StandIn {
 impl Mortal for StandIn {
     fn kill(&self) {
         if let Some(runtime) = self.serving.lock().take() {
-            runtime.shutdown_background();
+            // When this returns the port is free and nothing more is stored. Not within the runtime of a test.
+            let ended = std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(60)));
+            ended.join().unwrap();
         }
     }
 

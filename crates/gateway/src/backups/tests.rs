@@ -88,8 +88,20 @@ async fn a_scrub_proves_the_backup_once_in_a_period_and_mends_it() {
     node.scrub_backup_if_due(&schedule).await.unwrap();
     assert!(cloud.get(&name, None).await.unwrap() != stored, "the period is not over");
     // Whoever asks need not wait for it.
-    assert_eq!(node.verify_backup(0).await, 1);
+    let verified = node.verify_backup(0, |_| true).await;
+    assert_eq!((verified.stored_again, verified.lacking, verified.unknown), (1, 0, 0));
     assert!(cloud.get(&name, None).await.unwrap() == stored);
+    // One that is away is not done with, and the others need not be asked again for that.
+    set_backup_proved(&node.store, &BTreeMap::new()).await.unwrap();
+    let path = folder.path().join("clouds/b");
+    std::fs::rename(&path, path.with_extension("away")).unwrap();
+    node.scrub_backup_if_due(&schedule).await.unwrap();
+    let proved = backup_proved(&node.store).await.unwrap();
+    assert_eq!(proved.into_keys().collect::<Vec<_>>(), ["a", "c"]);
+    std::fs::rename(path.with_extension("away"), &path).unwrap();
+    node.clouds.probe(&cloud).await.unwrap();
+    node.scrub_backup_if_due(&schedule).await.unwrap();
+    assert_eq!(backup_proved(&node.store).await.unwrap().len(), 3);
     node.stop.cancel();
 }
 

@@ -353,9 +353,9 @@ impl Backups {
         match &mut *self.making.lock().await {
             Some(maker) => {
                 let Some(check) = maker.writer.check() else { return 0 };
-                let lacking = check.run(&self.places(), 0).await;
-                maker.writer.learn(&check, &lacking);
-                lacking.len()
+                let looked = check.run(&self.places(), 0).await;
+                maker.writer.learn(&check, &looked);
+                looked.lacking.len()
             }
             None => 0,
         }

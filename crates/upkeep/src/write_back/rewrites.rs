@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cache::Ticket;
 use parking_lot::Mutex;
@@ -12,6 +13,7 @@ use crate::Rewrite;
 pub(crate) struct RewriteQueue {
     waiting: Mutex<VecDeque<(Rewrite, Ticket)>>,
     offered: Notify,
+    refused: AtomicU64,
 }
 
 impl RewriteQueue {
@@ -19,6 +21,16 @@ impl RewriteQueue {
     pub fn offer(&self, rewrite: Rewrite, ticket: Ticket) {
         self.waiting.lock().push_back((rewrite, ticket));
         self.offered.notify_one();
+    }
+
+    /// One of them was tried and not stored.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were not stored since the last question.
+    pub fn take_refused(&self) -> u64 {
+        self.refused.swap(0, Ordering::Relaxed)
     }
 
     /// Up to `most`, oldest first.

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use blocks::{StoreError, Stored};
 use bytes::Bytes;
 use cache::{BlockLoader, BlockSnapshot, CacheError, FileKey, Sealing};
 use seal::{BlockIdentity, content_id};
 
 use super::together::{SmallBlock, is_small};
-use super::{InFlight, Parts, UNIT};
+use super::{InFlight, Parts};
 use crate::loader::VersionLoader;
 use crate::{Base, MaintainedVolume, NewBlock, VolumeFailure, WrittenAs};
 
@@ -15,7 +16,7 @@ pub(super) enum BlockFailure {
     #[error("its older content or its dirty data could not be read: {0}")]
     Read(#[from] CacheError),
     #[error("{0}")]
-    Store(#[from] blocks::StoreError),
+    Store(#[from] StoreError),
     #[error("it could not be looked up whether the same content is stored: {0}")]
     Content(VolumeFailure),
 }
@@ -36,9 +37,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         snapshot: &BlockSnapshot,
         new: NewBlock,
     ) -> Result<Outcome, BlockFailure> {
-        let units = new.length.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
-        // Never closed; without a permit the bound would be missed by this one block.
-        let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok().map(Arc::new);
+        let permit = self.room_for(new.length, snapshot.is_clean()).await;
         let file = snapshot.file();
         let base = match &new.base {
             _ if snapshot.covers(new.length) => None,
@@ -58,7 +57,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         if is_small(&new, self.config.longest_packed) {
             return Ok(Outcome::Small(SmallBlock { new, parts }));
         }
-        let NewBlock { identity, seal, key, placement, protection, length, .. } = new;
+        let NewBlock { identity, seal, ref key, ref placement, protection, length, .. } = new;
         let is_shared = placement.scheme().is_convergent();
         let content_id = is_shared.then(|| content_id(key.content_key(), &parts, protection.padding));
         let mut storing = None;
@@ -75,11 +74,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             }
             storing = Some(first);
         }
-        let blocks = &self.blocks;
-        let stored = match snapshot.is_clean() {
-            true => blocks.store_whole(&key, &identity, seal, &placement, &parts, protection).await?,
-            false => blocks.store(&key, &identity, seal, &placement, &parts, protection).await?,
-        };
+        let stored = self.put(snapshot, &new, &parts).await?;
         let sealing = Sealing { version: identity.version, seal };
         let staged = self.cache.stage(file, snapshot.block(), sealing, whole(&parts));
         Ok(Outcome::Stored(
@@ -93,6 +88,22 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
             },
             InFlight { staged, _permit: permit, storing },
         ))
+    }
+}
+
+impl<V: MaintainedVolume + ?Sized> Parts<V> {
+    /// Seals and disperses a block as a version of its own.
+    pub(super) async fn put(
+        &self,
+        snapshot: &BlockSnapshot,
+        new: &NewBlock,
+        parts: &[Bytes],
+    ) -> Result<Stored, StoreError> {
+        let NewBlock { identity, seal, key, placement, protection, .. } = new;
+        match snapshot.is_clean() {
+            true => self.blocks.store_whole(key, identity, *seal, placement, parts, *protection).await,
+            false => self.blocks.store(key, identity, *seal, placement, parts, *protection).await,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use seal::{BlockIdentity, SealedBlock, sealed_len};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::store::{BlockFailure, whole};
-use super::{InFlight, Parts, Ready, UNIT};
+use super::{InFlight, Parts, Ready};
 use crate::{InPack, MaintainedVolume, NewBlock, NewPack, UpkeepError, Written, WrittenAs};
 
 /// Blocks with which a pack is full.
@@ -146,22 +146,25 @@ pub(super) struct Together {
 
 impl<V: MaintainedVolume + ?Sized> Parts<V> {
     pub(super) async fn store_group(&self, group: Group) -> Together {
-        let units = group.bytes.div_ceil(UNIT).clamp(1, u64::from(self.units)) as u32;
-        // Never closed; without a permit the bound would be missed by this one pack.
-        let permit = Arc::clone(&self.in_flight).acquire_many_owned(units).await.ok().map(Arc::new);
+        let redundancy = group.redundancy();
+        let permit = self.room_for(group.bytes, redundancy == Redundancy::Whole).await;
         let mut together = Together::default();
         if group.blocks.len() == 1 {
             self.store_alone(group.blocks, &permit, &mut together).await;
             return together;
         }
-        let redundancy = group.redundancy();
         let planned = self.volume.plan_pack(group.placement(), self.config.pack_size).await;
         match planned.map_err(UpkeepError::volume("planning a pack")) {
             Ok(Some(pack)) => {
                 self.store_packed(pack, group.blocks, redundancy, &permit, &mut together).await;
             }
             Ok(None) => self.store_alone(group.blocks, &permit, &mut together).await,
-            Err(error) => self.give_up(group.blocks, &error, &mut together),
+            // That says nothing of clouds.
+            Err(error) => {
+                self.report.lock().failed += group.blocks.len() as u64;
+                self.complain(&error);
+                together.not_stored.extend(group.blocks.into_iter().map(|small| small.dirty));
+            }
         }
         together
     }
@@ -174,13 +177,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         together: &mut Together,
     ) {
         let stores = blocks.into_iter().map(|small| async move {
-            let SmallBlock { new, parts } = &small.block;
-            let NewBlock { identity, seal, key, placement, protection, .. } = new;
-            let blocks = &self.blocks;
-            let stored = match small.snapshot.is_clean() {
-                true => blocks.store_whole(key, identity, *seal, placement, parts, *protection).await,
-                false => blocks.store(key, identity, *seal, placement, parts, *protection).await,
-            };
+            let stored = self.put(&small.snapshot, &small.block.new, &small.block.parts).await;
             (small, stored)
         });
         for (small, stored) in join_all(stores).await {
