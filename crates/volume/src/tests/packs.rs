@@ -444,6 +444,24 @@ async fn what_clouds_charge_decides_what_is_cleaned() {
 }
 
 #[tokio::test]
+async fn nothing_is_read_for_packs_that_a_sick_cloud_would_not_take() {
+    let node = packing("rs:2+1").await;
+    many(&node, 300).await;
+    for number in 1..300 {
+        remove(&node, &format!("many {number}")).await;
+    }
+    collect(&node).await;
+    node.site.clouds[0].set(Side::Writes, Fault::Fail(ErrorKind::Refused));
+    let calls = || node.site.clouds.iter().map(|cloud| cloud.calls().len()).sum::<usize>();
+    for _ in 0..5 {
+        assert_eq!(node.upkeep.cleaner.once().await.unwrap().failed, 1);
+    }
+    let before = calls();
+    assert_eq!(node.upkeep.cleaner.once().await.unwrap().failed, 1);
+    assert_eq!(calls(), before);
+}
+
+#[tokio::test]
 async fn a_pack_that_cannot_be_replaced_by_a_whole_one_stays_and_is_cleaned_later() {
     for refusing in [1, 2] {
         let node = packing("rs:2+1").await;

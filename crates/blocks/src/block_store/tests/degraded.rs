@@ -112,6 +112,31 @@ async fn what_can_wait_is_stored_whole_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_can_wait_spends_no_probe_while_another_cloud_is_sick_as_well() {
+    let world = World::new("rs:2+2");
+    let put = async |version| {
+        let id = BlockIdentity { version: Version(version), ..identity() };
+        let _stored = world.put(&id, &content(version)).await.unwrap();
+    };
+    for (cloud, first) in [(0, 1), (1, 11)] {
+        world.clouds[cloud].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
+        for version in first..first + 5 {
+            put(version).await;
+        }
+        // The first one's probe is due, the second one's is not.
+        world.env.clock.sleep(Duration::from_millis(1500)).await;
+    }
+    let health = |id| world.store.clouds.get(&CloudId(id)).unwrap().health().clone();
+    let admitted = || [10, 11].map(|id| health(id).would_admit(Direction::Write));
+    assert_eq!(admitted(), [true, false]);
+    let (parts, protection) = ([content(1)], Protection::default());
+    let id = BlockIdentity { version: Version(20), ..identity() };
+    let whole = world.store.store_whole(&world.key, &id, SEAL, &world.placement, &parts, protection).await;
+    assert!(matches!(whole.unwrap_err(), StoreError::TooFewStored { stored: 0, .. }));
+    assert_eq!(admitted(), [true, false]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn sick_clouds_are_tried_when_the_well_ones_do_not_suffice() {
     let world = World::new("replicas:2");
     world.clouds[0].set(Side::Writes, CloudFault::Fail(ErrorKind::Refused));
