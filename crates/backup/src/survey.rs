@@ -12,6 +12,8 @@ use crate::{BackupError, BackupKeys, Claim, Head, Known, Mark, Parent, Place, Ri
 pub(crate) const GAP: u32 = 4;
 /// Objects fetched at the same time.
 const PARALLEL: usize = 8;
+/// What is wrong with an object that its sum does not fit.
+pub(crate) const CHANGED: &str = "it is not what was stored";
 
 /// What a cloud gave for the head of one branch, or its claim.
 enum Given {
@@ -311,17 +313,39 @@ async fn given(keys: &BackupKeys, place: &Place, branch: u32) -> Given {
     }
 }
 
-/// An object, from the first of `places` that has it right; what was wrong in the others.
-async fn found(keys: &BackupKeys, head: &Head, at: usize, places: &[Place]) -> (Option<Bytes>, Vec<Finding>) {
-    let mut findings = Vec::new();
+/// Why a cloud did not give an object of a chain.
+pub(crate) enum Refused {
+    /// It has another than was stored.
+    Changed,
+    /// It has none, or did not answer.
+    Failed(CloudError),
+}
+
+/// An object, as one cloud has it, proved.
+pub(crate) async fn fetched(
+    keys: &BackupKeys,
+    head: &Head,
+    at: usize,
+    place: &Place,
+) -> Result<Bytes, Refused> {
     let entry = &head.objects[at];
     let before = if at == 0 { head.first } else { head.objects[at - 1].sum };
     let name = keys.object_name(&head.id, entry.start, entry.number);
+    match place.cloud.get(&name, None).await {
+        Ok(sealed) if keys.proves(&head.id, entry, &before, &sealed) => Ok(sealed),
+        Ok(_) => Err(Refused::Changed),
+        Err(error) => Err(Refused::Failed(error)),
+    }
+}
+
+/// An object, from the first of `places` that has it right; what was wrong in the others.
+async fn found(keys: &BackupKeys, head: &Head, at: usize, places: &[Place]) -> (Option<Bytes>, Vec<Finding>) {
+    let mut findings = Vec::new();
     for place in places {
-        let wrong = match place.cloud.get(&name, None).await {
-            Ok(sealed) if keys.proves(&head.id, entry, &before, &sealed) => return (Some(sealed), findings),
-            Ok(_) => "it is not what was stored".to_owned(),
-            Err(error) => CloudError::to_string(&error),
+        let wrong = match fetched(keys, head, at, place).await {
+            Ok(sealed) => return (Some(sealed), findings),
+            Err(Refused::Changed) => CHANGED.to_owned(),
+            Err(Refused::Failed(error)) => CloudError::to_string(&error),
         };
         findings.push(Finding { place: place.name.clone(), object: at, wrong });
     }

@@ -7,6 +7,7 @@ use environment::Clock;
 use futures::stream::{StreamExt, iter};
 
 use super::{Stand, Writer};
+use crate::survey::{CHANGED, Refused, fetched};
 use crate::{BackupKeys, Head, Place};
 
 /// Objects fetched at the same time, where no rate is to be kept.
@@ -105,18 +106,15 @@ impl Check {
 
     /// What is wrong with one object, if anything is.
     async fn object(&self, place: &Place, at: usize, rate: u64) -> Result<Option<&'static str>, Unknown> {
-        let entry = &self.head.objects[at];
         if rate > 0 {
-            let due = f64::from(entry.length) / rate as f64;
+            let due = f64::from(self.head.objects[at].length) / rate as f64;
             self.clock.sleep(Duration::from_secs_f64(due)).await;
         }
-        let before = if at == 0 { self.head.first } else { self.head.objects[at - 1].sum };
-        let name = self.keys.object_name(&self.head.id, entry.start, entry.number);
-        match place.cloud.get(&name, None).await {
-            Ok(sealed) if self.keys.proves(&self.head.id, entry, &before, &sealed) => Ok(None),
-            Ok(_) => Ok(Some("it is not what was stored")),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some("it is missing")),
-            Err(_) => Err(Unknown),
+        match fetched(&self.keys, &self.head, at, place).await {
+            Ok(_) => Ok(None),
+            Err(Refused::Changed) => Ok(Some(CHANGED)),
+            Err(Refused::Failed(error)) if error.kind() == ErrorKind::NotFound => Ok(Some("it is missing")),
+            Err(Refused::Failed(_)) => Err(Unknown),
         }
     }
 }
