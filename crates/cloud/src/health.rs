@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::estimate::{Estimate, LATE, Sample};
+use crate::limited::of_writes;
 use crate::sickness::Sickness;
 use crate::{CloudError, Operation};
 
@@ -139,6 +140,20 @@ const COUNTED: [(Operation, &str); 5] = [
 ];
 
 impl State {
+    /// How many operations of one direction run at a time, and how many are before the next one.
+    fn places_of(&self, direction: Direction) -> (u32, u32) {
+        let pending = |direction: Direction| self.directions[direction as usize].pending;
+        let (reads, writes) = (pending(Direction::Read), pending(Direction::Write));
+        if self.places == 0 {
+            return (u32::MAX, 0);
+        }
+        let of_writes = of_writes(self.places as usize) as u32;
+        match direction {
+            Direction::Read => (self.places, reads + writes.min(of_writes)),
+            Direction::Write => (of_writes, writes),
+        }
+    }
+
     fn counts(&mut self, operation: Operation) -> &mut OperationCounts {
         let at = COUNTED.iter().position(|(counted, _)| *counted == operation).unwrap_or(0);
         &mut self.counts[at]
@@ -213,9 +228,8 @@ impl Health {
             0 => estimate.aged(now).unwrap_or_default() + 1e-6,
             _ => mean,
         };
-        let places = if state.places == 0 { u32::MAX } else { state.places };
-        let all: u32 = state.directions.iter().map(|track| track.pending).sum();
-        let queued = f64::from((all + 1).saturating_sub(places)) / f64::from(places);
+        let (places, before) = state.places_of(direction);
+        let queued = f64::from((before + 1).saturating_sub(places)) / f64::from(places);
         let load = f64::from((track.pending + 1).min(places));
         let held_up = estimate.factor(load) * (1.0 + queued);
         let failing = 1.0 + 9.0 * track.failing;

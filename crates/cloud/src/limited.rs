@@ -6,23 +6,31 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 
 use crate::health::Pending;
-use crate::{Cloud, CloudError, ErrorKind, Health, ObjectName, Operation, PutMode};
+use crate::{Cloud, CloudError, Direction, ErrorKind, Health, ObjectName, Operation, PutMode};
 
 /// Runs at most so many operations at a time; a bounded number of others waits in line, the rest is turned away
-/// with [`ErrorKind::Transient`] (D11).
+/// with [`ErrorKind::Transient`] (D11). A quarter of those that run may be writes: somebody waits for a read, and the more writes share
+/// a slow line the longer each takes, up to its time limit.
 pub struct Limited {
     inner: Arc<dyn Cloud>,
     cloud: Arc<str>,
     running: Semaphore,
+    writing: Semaphore,
     admitted: Semaphore,
     places: usize,
     health: Option<Arc<Health>>,
+}
+
+/// How many of the operations that may run at a time may be writes.
+pub(crate) fn of_writes(places: usize) -> usize {
+    (places / 4).max(1)
 }
 
 /// An operation's right to run.
 struct Turn<'a> {
     _place: SemaphorePermit<'a>,
     _turn: SemaphorePermit<'a>,
+    _writes: Option<SemaphorePermit<'a>>,
     _pending: Option<Pending<'a>>,
 }
 
@@ -31,8 +39,9 @@ impl Limited {
     pub fn new(inner: Arc<dyn Cloud>, cloud: &Arc<str>, running: usize, waiting: usize) -> Limited {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let admitted = Semaphore::new(running + waiting.min(Semaphore::MAX_PERMITS / 2));
-        let cloud = cloud.clone();
-        Limited { inner, cloud, running: Semaphore::new(running), admitted, places: running, health: None }
+        let writing = Semaphore::new(of_writes(running));
+        let (cloud, places) = (cloud.clone(), running);
+        Limited { inner, cloud, running: Semaphore::new(running), writing, admitted, places, health: None }
     }
 
     /// Tells `health` how many run and wait.
@@ -49,8 +58,13 @@ impl Limited {
             TryAcquireError::Closed => refused("the cloud is closed"),
         })?;
         let pending = self.health.as_ref().map(|health| health.arrive(operation));
-        let turn = self.running.acquire().await.map_err(|_| refused("the cloud is closed"))?;
-        Ok(Turn { _place: place, _turn: turn, _pending: pending })
+        let closed = |_| refused("the cloud is closed");
+        let writes = match Direction::of(operation) {
+            Direction::Read => None,
+            Direction::Write => Some(self.writing.acquire().await.map_err(closed)?),
+        };
+        let turn = self.running.acquire().await.map_err(closed)?;
+        Ok(Turn { _place: place, _turn: turn, _writes: writes, _pending: pending })
     }
 }
 
@@ -91,6 +105,7 @@ impl Cloud for Limited {
 mod tests {
     use super::*;
     use crate::{Fault, Faulty, Memory, Side, TestClock};
+    use futures::future::join_all;
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
@@ -106,5 +121,26 @@ mod tests {
         second.unwrap();
         assert_eq!(third.unwrap_err().kind(), ErrorKind::Transient);
         assert_eq!(environment::Clock::monotonic(&*clock).as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_do_not_wait_for_writes() {
+        let clock = TestClock::new();
+        let faulty = Faulty::new(Memory::new("m"), "m", clock.clone());
+        faulty.set(Side::Writes, Fault::Delay(Duration::from_secs(1)));
+        let cloud = Limited::new(faulty, &"m".into(), 8, 100);
+        let names: Vec<ObjectName> =
+            (0..8).map(|number| ObjectName::new(&format!("name{number}")).unwrap()).collect();
+        let puts = join_all(names.iter().map(|name| cloud.put(name, vec![], PutMode::Overwrite)));
+        let reads = async {
+            let found = join_all(names.iter().map(|name| cloud.get(name, None))).await;
+            assert!(found.iter().all(|found| found.as_ref().unwrap_err().kind() == ErrorKind::NotFound));
+            environment::Clock::monotonic(&*clock)
+        };
+        let (put, read) = tokio::join!(puts, reads);
+        assert!(put.iter().all(Result::is_ok));
+        assert_eq!(read.as_secs(), 0);
+        // Two at a time.
+        assert_eq!(environment::Clock::monotonic(&*clock).as_secs(), 4);
     }
 }

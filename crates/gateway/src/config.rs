@@ -172,7 +172,7 @@ pub struct CloudConfig {
     /// How long one request may take.
     #[serde(default = "default_timeout")]
     pub timeout: Span,
-    /// Requests at the same time.
+    /// Requests at the same time; a quarter of them may be writes.
     #[serde(default = "default_concurrency")]
     pub concurrency: usize,
     /// Requests that are begun in a second. Without it there is no limit.
@@ -335,7 +335,7 @@ fn default_timeout() -> Span {
 }
 
 fn default_concurrency() -> usize {
-    16
+    64
 }
 
 fn default_policy() -> String {

@@ -24,11 +24,17 @@ struct Asked<'c> {
     requests: u32,
 }
 
+fn clouds_of<'c>(
+    ranked: impl Iterator<Item = &'c (u8, &'c Connection)>,
+) -> impl Iterator<Item = &'c Connection> {
+    ranked.map(|(_, cloud)| *cloud)
+}
+
 impl BlockStore {
     /// Gets as many good fragments as are needed: from those clouds first that are preferred, from one more for every bad one,
     /// and from others as well when the answers take longer than usual. Where no others are well, what is late is asked for once
-    /// more; earlier than that, where all others are sick. One that fails is asked again, as often as its retries allow, when no
-    /// other is left. Fragments in `avoid` are tried last. Returning drops the requests that nobody needs any more.
+    /// more; earlier than that, where all others are sick or had nothing of use. One that fails is asked again, as often as its
+    /// retries allow, when no other is left. Fragments in `avoid` are tried last. Returning drops the requests that nobody needs any more.
     pub(super) async fn gather(&self, target: &Target<'_>, avoid: &[u8]) -> Gathered {
         let needed = target.placement.scheme().needed();
         let mut gathered = Gathered { good: Vec::with_capacity(needed), faults: Vec::new() };
@@ -45,9 +51,17 @@ impl BlockStore {
         };
         let mut asked: Vec<Asked<'_>> = Vec::with_capacity(needed);
         let hedge = self.hedge_after(size, &waiting, needed, needed);
-        let again = self.again_after(size, &waiting, needed).unwrap_or(hedge).min(hedge);
-        let mut alarm = self.env.clock.sleep(again);
-        let (mut hedged, mut doubled) = (0, false);
+        let again = self.again_after(
+            size,
+            clouds_of(waiting.iter().take(needed)),
+            clouds_of(waiting.iter().skip(needed)),
+        );
+        let again = again.filter(|_| waiting.len() > needed).unwrap_or(hedge);
+        let begun = self.env.clock.monotonic();
+        let others_at = begun + hedge;
+        let mut alarm_at = others_at.min(begun + again);
+        let mut alarm = self.env.clock.sleep(alarm_at - begun);
+        let (mut hedged, mut doubled, mut lost) = (0, false, false);
         while gathered.good.len() < needed {
             while gathered.good.len() + asked.len() < needed + hedged {
                 let first = waiting.pop_front().map(|next| (next, false));
@@ -62,6 +76,14 @@ impl BlockStore {
             if asked.is_empty() {
                 break;
             }
+            if std::mem::take(&mut lost) && !doubled {
+                let asked = asked.iter().map(|asked| asked.cloud);
+                if let Some(again) = self.again_after(size, asked, clouds_of(waiting.iter())) {
+                    let now = self.env.clock.monotonic();
+                    alarm_at = alarm_at.min(now + again);
+                    alarm = self.env.clock.sleep(alarm_at.saturating_sub(now));
+                }
+            }
             tokio::select! {
                 biased;
                 Some((fragment, again, result)) = running.next() => {
@@ -72,6 +94,7 @@ impl BlockStore {
                         continue;
                     }
                     let Asked { cloud, .. } = asked.swap_remove(at);
+                    lost = result.is_err();
                     match result {
                         Ok(good) => gathered.good.push(good),
                         Err(what) if !again && what.may_pass() => failed.push_back((fragment, cloud)),
@@ -85,7 +108,7 @@ impl BlockStore {
                             late.requests += 1;
                             running.push(ask(late.cloud, late.fragment, false));
                         }
-                        alarm = self.env.clock.sleep(hedge - again);
+                        alarm = self.env.clock.sleep(others_at.saturating_sub(self.env.clock.monotonic()));
                     } else {
                         // One more for each one that is late, so that several hanging clouds cost one wait.
                         hedged = asked.len();

@@ -97,27 +97,26 @@ impl BlockStore {
         wait.min(longest).max(self.limits.shortest_hedge)
     }
 
-    /// After what time the first `chosen` of `ranked` are asked once more, when there are others and all of them are sick.
+    /// After what time those `chosen` are asked once more, when all `others` that are left are sick.
     ///
     /// All of those chosen have to answer then, so one that is late costs a read more often than where others can stand in, and a
-    /// second request is what is left to do: made after two of three answers, not after nineteen of twenty. Where there are no others at
-    /// all that would cost requests for good, and not only for the time of an outage.
-    pub(super) fn again_after(
+    /// second request is what is left to do: made after two of three answers, not after nineteen of twenty. Where there never were
+    /// others that would cost requests for good, and not only for the time of an outage or a repair.
+    pub(super) fn again_after<'s>(
         &self,
         size: u64,
-        ranked: &VecDeque<(u8, &Connection)>,
-        chosen: usize,
+        chosen: impl Iterator<Item = &'s Connection>,
+        mut others: impl Iterator<Item = &'s Connection>,
     ) -> Option<Duration> {
-        let is_sick = |cloud: &Connection| cloud.health().is_sick(Direction::Read);
-        let alone = ranked.iter().skip(chosen).all(|(_, cloud)| is_sick(cloud));
-        if ranked.len() <= chosen || !alone || self.limits.preference != Preference::Speed {
+        let alone = others.all(|cloud| cloud.health().is_sick(Direction::Read));
+        if !alone || self.limits.preference != Preference::Speed {
             return None;
         }
         let usual = |cloud: &Connection| {
             cloud.health().p95(Direction::Read, size)?;
             Some(cloud.health().forecast(Direction::Read, size).late)
         };
-        let waits: Option<Vec<f64>> = ranked.iter().take(chosen).map(|(_, cloud)| usual(cloud)).collect();
+        let waits: Option<Vec<f64>> = chosen.map(usual).collect();
         let slowest = waits?.into_iter().fold(0.0, f64::max);
         Some(Duration::try_from_secs_f64(slowest).ok()?.max(self.limits.shortest_hedge))
     }

@@ -109,7 +109,7 @@ pub struct Usage {
     /// How long one request may take (default: 30s)
     #[arg(long)]
     timeout: Option<gateway::config::Span>,
-    /// Requests at the same time (default: 16)
+    /// Requests at the same time, a quarter of which may be writes (default: 64)
     #[arg(long)]
     concurrency: Option<usize>,
     /// What the provider charges, as in the configuration: put, get, list and delete for each request, egress_gb,
