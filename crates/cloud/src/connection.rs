@@ -15,7 +15,7 @@ use crate::{
 /// How a [`Connection`] behaves around its driver.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Operations at a time; default 64.
+    /// Operations at a time, some of which are kept for reads; default 64.
     pub concurrent: usize,
     /// Operations that may wait for their turn; default 4,096.
     pub waiting: usize,

@@ -31,7 +31,8 @@ use tokio::sync::Semaphore;
 
 use crate::contract::{clip, length_of};
 use crate::fan_out::{self, INCOMING, file_name};
-use crate::{Cloud, CloudError, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode};
+use crate::limited::of_writes;
+use crate::{Cloud, CloudError, Direction, ErrorKind, MAX_LIST, MAX_OBJECT, ObjectName, Operation, PutMode};
 use leftovers::Leftovers;
 
 /// Which stores this directory is: a line for each gateway that uses it.
@@ -63,6 +64,8 @@ pub struct Dir {
     /// Blocking operations at a time. A permit is held until the operation really ends, so that a hanging mount
     /// holds at most so many threads.
     running: Arc<Semaphore>,
+    /// Of those the writes, so that hanging ones leave places for reads.
+    writing: Arc<Semaphore>,
 }
 
 struct Store {
@@ -97,8 +100,10 @@ impl Dir {
             leftovers: Leftovers::new(env.clock.clone()),
             gone: AtomicBool::new(false),
         };
-        let running = Arc::new(Semaphore::new(concurrent.clamp(1, 512)));
-        let dir = Dir { cloud: cloud.into(), store: Arc::new(store), running };
+        let concurrent = concurrent.clamp(1, 512);
+        let running = Arc::new(Semaphore::new(concurrent));
+        let writing = Arc::new(Semaphore::new(of_writes(concurrent)));
+        let dir = Dir { cloud: cloud.into(), store: Arc::new(store), running, writing };
         let opened = dir.run(Operation::Open, root.display().to_string(), Store::open).await;
         match opened {
             Err(_) if dir.store.gone.load(Ordering::Acquire) => Ok(dir),
@@ -115,12 +120,16 @@ impl Dir {
         let error = |kind, cause: &dyn std::fmt::Display| {
             CloudError::new(kind, &self.cloud, operation, &object, cause)
         };
-        let permit =
-            self.running.clone().acquire_owned().await.map_err(|e| error(ErrorKind::Transient, &e))?;
+        let closed = |closed| error(ErrorKind::Transient, &closed);
+        let write = match Direction::of(operation) {
+            Direction::Read => None,
+            Direction::Write => Some(self.writing.clone().acquire_owned().await.map_err(closed)?),
+        };
+        let permit = self.running.clone().acquire_owned().await.map_err(closed)?;
         let store = self.store.clone();
         let done = tokio::task::spawn_blocking(move || {
             let result = store.require().and_then(|()| work(&store)).or_else(|error| store.explain(error));
-            drop(permit);
+            drop((permit, write));
             result
         });
         match done.await {

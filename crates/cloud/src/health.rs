@@ -130,6 +130,9 @@ fn is_transfer(operation: Operation) -> bool {
     matches!(operation, Operation::Put | Operation::Get)
 }
 
+/// Share of answers of no use from which on a cloud is doubtful.
+const DOUBTFUL: f64 = 0.3;
+
 /// The five operations with a counter, in the order of [`CloudHealth::operations`].
 const COUNTED: [(Operation, &str); 5] = [
     (Operation::Put, "put"),
@@ -140,17 +143,20 @@ const COUNTED: [(Operation, &str); 5] = [
 ];
 
 impl State {
-    /// How many operations of one direction run at a time, and how many are before the next one.
-    fn places_of(&self, direction: Direction) -> (u32, u32) {
-        let pending = |direction: Direction| self.directions[direction as usize].pending;
-        let (reads, writes) = (pending(Direction::Read), pending(Direction::Write));
+    /// How many operations of one direction run at a time, and how many turns of those the next one waits for.
+    fn queue_of(&self, direction: Direction) -> (u32, f64) {
         if self.places == 0 {
-            return (u32::MAX, 0);
+            return (u32::MAX, 0.0);
         }
+        let pending = |direction: Direction| self.directions[direction as usize].pending;
+        let turns =
+            |before: u32, places: u32| f64::from((before + 1).saturating_sub(places)) / f64::from(places);
         let of_writes = of_writes(self.places as usize) as u32;
+        let (reads, writes) = (pending(Direction::Read), pending(Direction::Write));
+        let shared = turns(reads + writes.min(of_writes), self.places);
         match direction {
-            Direction::Read => (self.places, reads + writes.min(of_writes)),
-            Direction::Write => (of_writes, writes),
+            Direction::Read => (self.places, shared),
+            Direction::Write => (of_writes, shared.max(turns(writes, of_writes))),
         }
     }
 
@@ -200,6 +206,13 @@ impl Health {
         self.state.lock().directions[direction as usize].sickness.is_sick()
     }
 
+    /// Whether it is sick, or three in ten of its last answers in this direction, weighted by their age, were of no use.
+    pub fn is_doubtful(&self, direction: Direction) -> bool {
+        let state = self.state.lock();
+        let track = &state.directions[direction as usize];
+        track.sickness.is_sick() || track.failing > DOUBTFUL
+    }
+
     /// Whether an operation may go there as if the cloud were well. True for a sick cloud when a probe is due: the
     /// caller's operation then is the probe and ought to be sent.
     pub fn admits(&self, direction: Direction) -> bool {
@@ -228,8 +241,7 @@ impl Health {
             0 => estimate.aged(now).unwrap_or_default() + 1e-6,
             _ => mean,
         };
-        let (places, before) = state.places_of(direction);
-        let queued = f64::from((before + 1).saturating_sub(places)) / f64::from(places);
+        let (places, queued) = state.queue_of(direction);
         let load = f64::from((track.pending + 1).min(places));
         let held_up = estimate.factor(load) * (1.0 + queued);
         let failing = 1.0 + 9.0 * track.failing;

@@ -9,8 +9,8 @@ use crate::health::Pending;
 use crate::{Cloud, CloudError, Direction, ErrorKind, Health, ObjectName, Operation, PutMode};
 
 /// Runs at most so many operations at a time; a bounded number of others waits in line, the rest is turned away
-/// with [`ErrorKind::Transient`] (D11). A quarter of those that run may be writes: somebody waits for a read, and the more writes share
-/// a slow line the longer each takes, up to its time limit.
+/// with [`ErrorKind::Transient`] (D11). Some places are kept for reads, so that none waits for a line of writes; and writes
+/// (deletions, too) stay few, since the more of them share a slow line the longer each takes, up to its time limit.
 pub struct Limited {
     inner: Arc<dyn Cloud>,
     cloud: Arc<str>,
@@ -21,9 +21,10 @@ pub struct Limited {
     health: Option<Arc<Health>>,
 }
 
-/// How many of the operations that may run at a time may be writes.
+/// How many of the operations that may run at a time may be writes: sixteen, or a quarter if that is more; three quarters where
+/// there are few.
 pub(crate) fn of_writes(places: usize) -> usize {
-    (places / 4).max(1)
+    (places / 4).max(16).min(places - places.div_ceil(4)).max(1)
 }
 
 /// An operation's right to run.
@@ -128,9 +129,9 @@ mod tests {
         let clock = TestClock::new();
         let faulty = Faulty::new(Memory::new("m"), "m", clock.clone());
         faulty.set(Side::Writes, Fault::Delay(Duration::from_secs(1)));
-        let cloud = Limited::new(faulty, &"m".into(), 8, 100);
+        let cloud = Limited::new(faulty, &"m".into(), 4, 100);
         let names: Vec<ObjectName> =
-            (0..8).map(|number| ObjectName::new(&format!("name{number}")).unwrap()).collect();
+            (0..9).map(|number| ObjectName::new(&format!("name{number}")).unwrap()).collect();
         let puts = join_all(names.iter().map(|name| cloud.put(name, vec![], PutMode::Overwrite)));
         let reads = async {
             let found = join_all(names.iter().map(|name| cloud.get(name, None))).await;
@@ -140,7 +141,15 @@ mod tests {
         let (put, read) = tokio::join!(puts, reads);
         assert!(put.iter().all(Result::is_ok));
         assert_eq!(read.as_secs(), 0);
-        // Two at a time.
-        assert_eq!(environment::Clock::monotonic(&*clock).as_secs(), 4);
+        // Three at a time.
+        assert_eq!(environment::Clock::monotonic(&*clock).as_secs(), 3);
+    }
+
+    #[test]
+    fn writes_get_most_of_few_places_and_a_quarter_of_many() {
+        let shares = [1, 2, 3, 4, 5, 8, 16, 32, 64, 100].map(|places| (places, of_writes(places)));
+        let expected =
+            [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (8, 6), (16, 12), (32, 16), (64, 16), (100, 25)];
+        assert_eq!(shares, expected);
     }
 }

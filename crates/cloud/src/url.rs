@@ -45,6 +45,16 @@ pub struct InvalidUrl {
 }
 
 impl CloudUrl {
+    /// How many operations run at a time unless something else is asked for: an object store serves very many; one disk, or one
+    /// machine, does not become faster by more.
+    pub fn usual_concurrency(&self) -> usize {
+        match self {
+            CloudUrl::S3(_) | CloudUrl::Azure(_) | CloudUrl::Gcs(_) | CloudUrl::Swift(_) => 64,
+            CloudUrl::Dir(_) => 32,
+            CloudUrl::Sftp(_) | CloudUrl::Webdav(_) => 16,
+        }
+    }
+
     /// Reads an address.
     pub fn parse(text: &str) -> Result<CloudUrl, InvalidUrl> {
         parse(text).map_err(|reason| InvalidUrl { text: without_secrets(text), reason })

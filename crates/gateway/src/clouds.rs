@@ -432,7 +432,7 @@ async fn connect(
     let credentials = cloud.credentials.as_deref().map(Credentials::read).transpose();
     let options = Options {
         credentials: credentials.map_err(|cause| wrong(&cause))?,
-        concurrent: cloud.concurrency,
+        concurrent: cloud.concurrency.unwrap_or_else(|| url.usual_concurrency()),
         rates: Rates {
             requests: cloud.requests_per_second,
             upload: cloud.upload_rate.map(ByteSize::bytes),

@@ -172,9 +172,9 @@ pub struct CloudConfig {
     /// How long one request may take.
     #[serde(default = "default_timeout")]
     pub timeout: Span,
-    /// Requests at the same time; a quarter of them may be writes.
-    #[serde(default = "default_concurrency")]
-    pub concurrency: usize,
+    /// Requests at the same time, some of which are kept for reads; by default [`CloudUrl::usual_concurrency`](cloud::CloudUrl::usual_concurrency).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
     /// Requests that are begun in a second. Without it there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
@@ -203,7 +203,7 @@ impl CloudConfig {
             url: url.into(),
             credentials: None,
             timeout: default_timeout(),
-            concurrency: default_concurrency(),
+            concurrency: None,
             requests_per_second: None,
             upload_rate: None,
             download_rate: None,
@@ -334,10 +334,6 @@ fn default_timeout() -> Span {
     Span::from_secs(30)
 }
 
-fn default_concurrency() -> usize {
-    64
-}
-
 fn default_policy() -> String {
     "rs:2+1".into()
 }
@@ -431,7 +427,7 @@ impl Config {
             if self.clouds[..at].iter().any(|other| other.name == cloud.name) {
                 return wrong(&key, format!("there are two clouds named {:?}", cloud.name));
             }
-            if cloud.concurrency == 0 {
+            if cloud.concurrency == Some(0) {
                 return wrong(&format!("cloud[{at}].concurrency"), "must be at least 1".into());
             }
             let rates = [

@@ -45,8 +45,8 @@ impl ConfigFile {
             if cloud.timeout != usual.timeout {
                 table["timeout"] = value(cloud.timeout.to_string());
             }
-            if cloud.concurrency != usual.concurrency {
-                table["concurrency"] = value(cloud.concurrency as i64);
+            if let Some(concurrency) = cloud.concurrency {
+                table["concurrency"] = value(concurrency as i64);
             }
             if let Some(requests) = cloud.requests_per_second {
                 table["requests_per_second"] = value(i64::from(requests));

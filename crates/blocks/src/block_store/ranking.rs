@@ -97,28 +97,16 @@ impl BlockStore {
         wait.min(longest).max(self.limits.shortest_hedge)
     }
 
-    /// After what time those `chosen` are asked once more, when all `others` that are left are sick.
-    ///
-    /// All of those chosen have to answer then, so one that is late costs a read more often than where others can stand in, and a
-    /// second request is what is left to do: made after two of three answers, not after nineteen of twenty. Where there never were
-    /// others that would cost requests for good, and not only for the time of an outage or a repair.
-    pub(super) fn again_after<'s>(
-        &self,
-        size: u64,
-        chosen: impl Iterator<Item = &'s Connection>,
-        mut others: impl Iterator<Item = &'s Connection>,
-    ) -> Option<Duration> {
-        let alone = others.all(|cloud| cloud.health().is_sick(Direction::Read));
-        if !alone || self.limits.preference != Preference::Speed {
+    /// After what time a cloud that has to answer, since no other can stand in for it any more, is asked once more: after two of three of
+    /// its answers, not after nineteen of twenty, which would cost a read more often than where others can stand in. `None`: nothing is known of
+    /// it, or requests are to be saved.
+    pub(super) fn again_after(&self, size: u64, cloud: &Connection) -> Option<Duration> {
+        if self.limits.preference != Preference::Speed {
             return None;
         }
-        let usual = |cloud: &Connection| {
-            cloud.health().p95(Direction::Read, size)?;
-            Some(cloud.health().forecast(Direction::Read, size).late)
-        };
-        let waits: Option<Vec<f64>> = chosen.map(usual).collect();
-        let slowest = waits?.into_iter().fold(0.0, f64::max);
-        Some(Duration::try_from_secs_f64(slowest).ok()?.max(self.limits.shortest_hedge))
+        cloud.health().p95(Direction::Read, size)?;
+        let late = cloud.health().forecast(Direction::Read, size).late;
+        Some(Duration::try_from_secs_f64(late).ok()?.max(self.limits.shortest_hedge))
     }
 
     /// Whether a cloud that alone suffices for `size` bytes is so slow that `needed` of the others are asked instead.

@@ -60,7 +60,8 @@ impl BlockStore {
         let _writing = self.writing();
         let scheme = placement.scheme();
         let sealed_len = sealed_len(length, protection.padding) as u64;
-        let _room = self.budget.reserve(sealed_len * scheme.total() as u64 / scheme.needed() as u64).await;
+        let _room =
+            self.budget.reserve_for_write(sealed_len * scheme.total() as u64 / scheme.needed() as u64).await;
 
         let sealed = self.seal(key, id, scheme, plaintext, protection).into_bytes();
         let fragments = target.split(&sealed, &*self.env.entropy);

@@ -239,8 +239,8 @@ async fn deleted_blocks_leave_nothing_behind_and_failures_are_named() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_in_flight_are_bounded_over_all_calls() {
-    // Two blocks of 64 KiB in replicas:1 fit, the third waits.
-    let world = World::with("replicas:1", Limits { bytes_in_flight: 140 << 10, ..Limits::default() });
+    // Two blocks of 64 KiB in replicas:1 fit into the three quarters that writes may have, the third waits.
+    let world = World::with("replicas:1", Limits { bytes_in_flight: 190 << 10, ..Limits::default() });
     world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
     let full = Bytes::from(vec![1; 65_536]);
     let ids: Vec<_> = (1..=6).map(|n| BlockIdentity { version: Version(n), ..identity() }).collect();

@@ -109,7 +109,8 @@ pub struct Usage {
     /// How long one request may take (default: 30s)
     #[arg(long)]
     timeout: Option<gateway::config::Span>,
-    /// Requests at the same time, a quarter of which may be writes (default: 64)
+    /// Requests at the same time, some of which are kept for reads (default: 64 for object stores, 32 for directories,
+    /// 16 for SFTP and WebDAV)
     #[arg(long)]
     concurrency: Option<usize>,
     /// What the provider charges, as in the configuration: put, get, list and delete for each request, egress_gb,

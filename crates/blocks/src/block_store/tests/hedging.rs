@@ -264,3 +264,23 @@ async fn a_sick_cloud_is_asked_after_the_usual_hedge_when_a_second_request_does_
     let asked: Vec<_> = gets(&world).iter().zip(before).map(|(after, before)| after - before).collect();
     assert_eq!(asked, [1, 2, 1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_in_for_what_is_late_and_missing_is_not_late_itself() {
+    let world = World::new("rs:2+2");
+    world.fill(&identity(), &content(1)).await;
+    for (cloud, millis) in world.clouds.iter().zip([1, 5, 10, 30]) {
+        cloud.set(Side::Reads, CloudFault::Delay(Duration::from_millis(millis)));
+    }
+    for _ in 0..8 {
+        world.get(&identity()).await.unwrap();
+    }
+    world.clouds[0].set(Side::Reads, CloudFault::Hang);
+    world.clouds[2].set(Side::Reads, CloudFault::Fail(ErrorKind::NotFound));
+    let before = gets(&world);
+    let bad = world.get(&identity()).await.unwrap().bad;
+    assert_eq!(bad.iter().map(|fault| fault.fragment).collect::<Vec<_>>(), [2]);
+    let asked: Vec<_> = gets(&world).iter().zip(before).map(|(after, before)| after - before).collect();
+    // The one that is late, for the second time at last, and nobody else.
+    assert_eq!(asked, [2, 1, 1, 1]);
+}
