@@ -20,10 +20,11 @@ pub struct Limits {
     pub spare: usize,
     /// Fragments beyond the needed ones without which a write fails, even after the longest wait; default 0.
     pub least_spare: usize,
-    /// How long a write with `spare` fragments more than it needs waits for the rest, at least; twice the 95th
-    /// percentile of the slow clouds when that is longer. One with fewer waits twice as long. Default 2 s.
+    /// How long a write with `spare` fragments more than it needs waits for the rest, at least, before it puts them once more, and again
+    /// before it does without; twice the 95th percentile of the slow clouds when that is longer. One with fewer waits twice as long. Default 2 s.
     pub straggler: Duration,
-    /// How long a write waits for the rest, at most; default 10 s.
+    /// The longest such wait; default 10 s. It begins anew while they may be waiting in the gateway for their turn at a cloud that
+    /// answers others.
     pub longest_straggler: Duration,
     /// How long after it was given up, or its sender has died, a put may still be carried out by its cloud: for so long nothing
     /// that it may have stored is deleted, and nothing at all after a start. Default 10 min.

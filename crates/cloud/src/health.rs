@@ -44,6 +44,8 @@ struct Track {
     in_flight: u32,
     /// Those in flight and those that wait for their turn.
     pending: u32,
+    /// When one was last answered.
+    answered: Option<Duration>,
     /// Until when the rates that are allowed are used up.
     booked: Duration,
     sickness: Sickness,
@@ -143,14 +145,16 @@ const COUNTED: [(Operation, &str); 5] = [
 ];
 
 impl State {
-    /// How many operations of one direction run at a time, and how many turns of those the next one waits for.
-    fn queue_of(&self, direction: Direction) -> (u32, f64) {
+    /// How many operations of one direction run at a time, and how many turns of those the last one waits for when there are so many
+    /// `more`.
+    fn queue_of(&self, direction: Direction, more: u32) -> (u32, f64) {
         if self.places == 0 {
             return (u32::MAX, 0.0);
         }
         let pending = |direction: Direction| self.directions[direction as usize].pending;
-        let turns =
-            |before: u32, places: u32| f64::from((before + 1).saturating_sub(places)) / f64::from(places);
+        let turns = |pending: u32, places: u32| {
+            f64::from((pending + more).saturating_sub(places)) / f64::from(places)
+        };
         let of_writes = of_writes(self.places as usize) as u32;
         let (reads, writes) = (pending(Direction::Read), pending(Direction::Write));
         let shared = turns(reads + writes.min(of_writes), self.places);
@@ -213,6 +217,16 @@ impl Health {
         track.sickness.is_sick() || track.failing > DOUBTFUL
     }
 
+    /// Whether operations wait in the gateway, for a place or for the rates that are allowed, and get their turn: one was answered
+    /// less than `lately` ago.
+    pub fn is_behind(&self, direction: Direction, lately: Duration) -> bool {
+        let now = self.clock.monotonic();
+        let state = self.state.lock();
+        let track = &state.directions[direction as usize];
+        let is_waiting = state.queue_of(direction, 0).1 > 0.0 || track.booked > now;
+        is_waiting && track.answered.is_some_and(|at| now.saturating_sub(at) < lately)
+    }
+
     /// Whether an operation may go there as if the cloud were well. True for a sick cloud when a probe is due: the
     /// caller's operation then is the probe and ought to be sent.
     pub fn admits(&self, direction: Direction) -> bool {
@@ -241,7 +255,7 @@ impl Health {
             0 => estimate.aged(now).unwrap_or_default() + 1e-6,
             _ => mean,
         };
-        let (places, queued) = state.queue_of(direction);
+        let (places, queued) = state.queue_of(direction, 1);
         let load = f64::from((track.pending + 1).min(places));
         let held_up = estimate.factor(load) * (1.0 + queued);
         let failing = 1.0 + 9.0 * track.failing;
@@ -362,6 +376,7 @@ impl Running<'_> {
         track.note(!answered);
         if answered {
             track.sickness.succeeded();
+            track.answered = Some(now);
         } else {
             track.sickness.failed(now);
         }

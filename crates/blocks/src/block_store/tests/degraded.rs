@@ -44,7 +44,7 @@ async fn a_sick_cloud_is_probed_by_later_writes_without_any_repair() {
 #[tokio::test(start_paused = true)]
 async fn a_write_waits_for_stragglers_a_bounded_time() {
     // With a spare fragment stored, the wait for the rest is short; without one, longer.
-    for (scheme, seconds) in [("rs:2+2", 2), ("rs:2+1", 4)] {
+    for (scheme, seconds) in [("rs:2+2", 4), ("rs:2+1", 8)] {
         let world = World::new(scheme);
         world.clouds[0].set(Side::Writes, CloudFault::Hang);
         let stored = world.put(&identity(), &content(1)).await.unwrap();
@@ -56,6 +56,56 @@ async fn a_write_waits_for_stragglers_a_bounded_time() {
     let world = World::new("rs:2+1");
     world.clouds[2].set(Side::Writes, CloudFault::Delay(Duration::from_millis(1500)));
     assert_eq!(world.put(&identity(), &content(1)).await.unwrap().missing, NONE, "slow is not missing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fragment_that_is_late_is_put_once_more() {
+    let world = World::new("rs:2+1");
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    let id = identity();
+    let plaintext = content(1);
+    let passes = async {
+        world.env.clock.sleep(Duration::from_secs(1)).await;
+        world.clouds[0].set(Side::Writes, CloudFault::None);
+    };
+    let (stored, ()) = futures::join!(world.put(&id, &plaintext), passes);
+    assert_eq!(stored.unwrap().missing, NONE);
+    assert_eq!(world.env.clock.monotonic().as_secs(), 4);
+    assert_eq!(world.faulty(&id).await, NONE);
+}
+
+/// A place at each cloud for one write at a time, which takes a second: the last of 20 waits far longer than for any straggler.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_its_turn_in_the_gateway_is_not_called_degraded() {
+    let mut world = World::new("rs:2+1");
+    let options = Options { concurrent: 2, ..Options::default() };
+    let connect = |(number, cloud): (u16, &Arc<Faulty<Arc<Memory>>>)| {
+        let id = CloudId(10 + number);
+        (id, Connection::assemble(&world.env, &format!("cloud{id}"), cloud.clone(), &options))
+    };
+    let connections: Vec<_> = (0..).zip(&world.clouds).map(connect).collect();
+    world.store = BlockStore::new(&world.env, connections, world.incidents.clone(), Limits::default());
+    for cloud in &world.clouds[..2] {
+        cloud.set(Side::Writes, CloudFault::Delay(Duration::from_millis(100)));
+    }
+    world.clouds[2].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
+    let plaintext = content(1);
+    let put = async |block| {
+        let id =
+            |version| BlockIdentity { block: BlockIndex(block), version: Version(version), ..identity() };
+        let ids: Vec<_> = (1..=20).map(id).collect();
+        let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
+        stored.into_iter().map(|stored| stored.unwrap().missing).collect::<Vec<_>>()
+    };
+    assert_eq!(put(1).await, vec![NONE; 20]);
+    assert_eq!(world.env.clock.monotonic().as_secs(), 20);
+    assert_eq!(world.clouds[2].calls().len(), 20);
+    // Where nothing gets its turn any more, they do not wait longer than for one that hangs.
+    world.clouds[2].set(Side::Writes, CloudFault::Hang);
+    let begun = world.env.clock.monotonic();
+    assert_eq!(put(2).await, vec![[2]; 20]);
+    let took = (world.env.clock.monotonic() - begun).as_secs();
+    assert!(took <= 40, "{took} s");
 }
 
 #[tokio::test(start_paused = true)]
