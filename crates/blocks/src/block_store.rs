@@ -17,6 +17,7 @@ mod gather;
 mod load;
 mod mixed;
 mod packs;
+mod puts;
 mod ranged;
 mod ranking;
 mod recent;

@@ -23,8 +23,8 @@ pub struct Limits {
     /// How long a write with `spare` fragments more than it needs waits for the rest, at least, before it puts them once more, and again
     /// before it does without; twice the 95th percentile of the slow clouds when that is longer. One with fewer waits twice as long. Default 2 s.
     pub straggler: Duration,
-    /// The longest such wait; default 10 s. It begins anew while they may be waiting in the gateway for their turn at a cloud that
-    /// answers others.
+    /// The longest such wait; default 10 s. It begins when they are sent: while they wait in the gateway for their turn at a
+    /// cloud that answers others they are not late.
     pub longest_straggler: Duration,
     /// How long after it was given up, or its sender has died, a put may still be carried out by its cloud: for so long nothing
     /// that it may have stored is deleted, and nothing at all after a start. Default 10 min.

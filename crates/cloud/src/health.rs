@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::estimate::{Estimate, LATE, Sample};
 use crate::limited::of_writes;
+use crate::sent::Sent;
 use crate::sickness::Sickness;
 use crate::{CloudError, Operation};
 
@@ -45,7 +46,7 @@ struct Track {
     /// Those in flight and those that wait for their turn.
     pending: u32,
     /// When one was last answered.
-    answered: Option<Duration>,
+    answered: Duration,
     /// Until when the rates that are allowed are used up.
     booked: Duration,
     sickness: Sickness,
@@ -145,16 +146,14 @@ const COUNTED: [(Operation, &str); 5] = [
 ];
 
 impl State {
-    /// How many operations of one direction run at a time, and how many turns of those the last one waits for when there are so many
-    /// `more`.
-    fn queue_of(&self, direction: Direction, more: u32) -> (u32, f64) {
+    /// How many operations of one direction run at a time, and how many turns of those the next one waits for.
+    fn queue_of(&self, direction: Direction) -> (u32, f64) {
         if self.places == 0 {
             return (u32::MAX, 0.0);
         }
         let pending = |direction: Direction| self.directions[direction as usize].pending;
-        let turns = |pending: u32, places: u32| {
-            f64::from((pending + more).saturating_sub(places)) / f64::from(places)
-        };
+        let turns =
+            |pending: u32, places: u32| f64::from((pending + 1).saturating_sub(places)) / f64::from(places);
         let of_writes = of_writes(self.places as usize) as u32;
         let (reads, writes) = (pending(Direction::Read), pending(Direction::Write));
         let shared = turns(reads + writes.min(of_writes), self.places);
@@ -217,14 +216,21 @@ impl Health {
         track.sickness.is_sick() || track.failing > DOUBTFUL
     }
 
-    /// Whether operations wait in the gateway, for a place or for the rates that are allowed, and get their turn: one was answered
-    /// less than `lately` ago.
-    pub fn is_behind(&self, direction: Direction, lately: Duration) -> bool {
-        let now = self.clock.monotonic();
+    /// Until when what waits in the gateway has its turn before it: when something was last answered, or, if that is later, until when
+    /// the rates that are allowed are used up.
+    pub fn moves_until(&self, direction: Direction) -> Duration {
         let state = self.state.lock();
         let track = &state.directions[direction as usize];
-        let is_waiting = state.queue_of(direction, 0).1 > 0.0 || track.booked > now;
-        is_waiting && track.answered.is_some_and(|at| now.saturating_sub(at) < lately)
+        track.answered.max(track.booked)
+    }
+
+    /// An operation had far longer than usual, twice, and was given up: as good as a failure.
+    pub fn report_silence(&self, direction: Direction) {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock();
+        let track = &mut state.directions[direction as usize];
+        track.note(true);
+        track.sickness.failed(now);
     }
 
     /// Whether an operation may go there as if the cloud were well. True for a sick cloud when a probe is due: the
@@ -255,7 +261,7 @@ impl Health {
             0 => estimate.aged(now).unwrap_or_default() + 1e-6,
             _ => mean,
         };
-        let (places, queued) = state.queue_of(direction, 1);
+        let (places, queued) = state.queue_of(direction);
         let load = f64::from((track.pending + 1).min(places));
         let held_up = estimate.factor(load) * (1.0 + queued);
         let failing = 1.0 + 9.0 * track.failing;
@@ -327,13 +333,9 @@ impl Health {
         let mut state = self.state.lock();
         let track = &mut state.directions[Direction::of(operation) as usize];
         track.in_flight += 1;
-        Running {
-            health: self,
-            operation,
-            begun: self.clock.monotonic(),
-            load: track.in_flight,
-            ended: false,
-        }
+        let begun = self.clock.monotonic();
+        Sent::note(begun);
+        Running { health: self, operation, begun, load: track.in_flight, ended: false }
     }
 }
 
@@ -376,7 +378,7 @@ impl Running<'_> {
         track.note(!answered);
         if answered {
             track.sickness.succeeded();
-            track.answered = Some(now);
+            track.answered = now;
         } else {
             track.sickness.failed(now);
         }
