@@ -327,7 +327,8 @@ impl LocalStore {
     }
 
     /// Applies everything durable, makes the engine durable, and closes its file. Nothing works afterwards. To be
-    /// called before the directory is opened again in the same process; the journal is closed by itself.
+    /// called before the directory is opened again in the same process; so is [`Journal::close`], or a thread may still be making a
+    /// segment that the next one to open it takes for its own.
     pub async fn close(&self) -> Result<(), MetaError> {
         let shared = &self.handle.shared;
         shared.stop();
