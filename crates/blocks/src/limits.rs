@@ -20,8 +20,9 @@ pub struct Limits {
     pub spare: usize,
     /// Fragments beyond the needed ones without which a write fails, even after the longest wait; default 0.
     pub least_spare: usize,
-    /// How long a write with `spare` fragments more than it needs waits for the rest, at least, before it puts them once more, and again
-    /// before it does without; twice the 95th percentile of the slow clouds when that is longer. One with fewer waits twice as long. Default 2 s.
+    /// How long a write with `spare` fragments more than it needs waits for the rest, at least. After half of that it puts them once
+    /// more, and after the other half it does without; both last twice the 95th percentile of the slow clouds when that is longer. One with fewer
+    /// waits twice as long. Default 2 s.
     pub straggler: Duration,
     /// The longest such wait; default 10 s. It begins when they are sent: while they wait in the gateway for their turn at a
     /// cloud that answers others they are not late.

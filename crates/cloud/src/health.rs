@@ -224,7 +224,7 @@ impl Health {
         track.answered.max(track.booked)
     }
 
-    /// An operation had far longer than usual, twice, and was given up: as good as a failure.
+    /// An operation was repeated and is given up, and nothing was answered since it was first sent: as good as a failure.
     pub fn report_silence(&self, direction: Direction) {
         let now = self.clock.monotonic();
         let mut state = self.state.lock();

@@ -21,8 +21,8 @@ struct UnderWay {
     sent: Sent,
     /// From when on the last request is waited for.
     since: Duration,
-    /// It has had its time once.
-    repeated: bool,
+    /// When the first request was sent, once it has had its time.
+    silent_since: Option<Duration>,
     /// It has had its time twice.
     expired: bool,
 }
@@ -83,8 +83,8 @@ impl BlockStore {
             for fragment in next.drain(..) {
                 let sent = Sent::default();
                 running.push(put(fragment, sent.clone()));
-                let (requests, repeated, expired) = (1, false, false);
-                under_way.push(UnderWay { fragment, requests, sent, since: now, repeated, expired });
+                let (requests, silent_since, expired) = (1, None, false);
+                under_way.push(UnderWay { fragment, requests, sent, since: now, silent_since, expired });
             }
             if stored.len() >= least {
                 done.get_or_insert(now);
@@ -92,10 +92,12 @@ impl BlockStore {
             if under_way.is_empty() || done.is_some() && under_way.iter().all(|put| put.expired) {
                 break;
             }
-            let patience = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
+            // Half of it for each of two requests, unless the cloud is slow.
+            let patience =
+                if stored.len() >= enough { self.limits.straggler / 2 } else { self.limits.straggler };
             let due = |put: &UnderWay| {
                 // Before it is known to be of no need, nobody gives up.
-                let since = if put.repeated { put.since.max(done?) } else { put.since };
+                let since = if put.silent_since.is_some() { put.since.max(done?) } else { put.since };
                 (!put.expired).then(|| self.due(target, put, since, patience))
             };
             // What waits for its turn may be sent before that.
@@ -129,19 +131,22 @@ impl BlockStore {
                     for (late, _) in under_way.iter_mut().zip(late).filter(|(_, late)| *late) {
                         late.since = now;
                         let Some(cloud) = self.cloud_of(target, late.fragment) else { continue };
-                        if late.sent.at().is_none() {
+                        if let Some(since) = late.silent_since {
                             late.expired = true;
-                        } else if late.repeated {
-                            late.expired = true;
-                            cloud.health().report_silence(Direction::Write);
-                        } else {
-                            late.repeated = true;
+                            // Put twice, and nobody else was answered meanwhile either.
+                            if late.requests > 1 && cloud.health().moves_until(Direction::Write) <= since {
+                                cloud.health().report_silence(Direction::Write);
+                            }
+                        } else if let Some(at) = late.sent.at() {
+                            late.silent_since = Some(at);
                             // Where it takes that long as a rule it only has more time, and the line less to do.
                             if 2 * self.p95(target, cloud) <= self.limits.longest_straggler {
                                 late.sent = Sent::default();
                                 late.requests += 1;
                                 running.push(put(late.fragment, late.sent.clone()));
                             }
+                        } else {
+                            late.expired = done.is_some();
                         }
                     }
                 }
@@ -158,7 +163,10 @@ impl BlockStore {
         let longest = self.limits.longest_straggler.max(least);
         match put.sent.at() {
             Some(at) => since.max(at) + (2 * self.p95(target, cloud)).clamp(least, longest),
-            None => since.max(cloud.health().moves_until(Direction::Write)) + longest,
+            None => {
+                let moves = cloud.health().moves_until(Direction::Write);
+                since.max(moves) + longest.max(2 * self.p95(target, cloud))
+            }
         }
     }
 
