@@ -17,7 +17,6 @@ mod gather;
 mod load;
 mod mixed;
 mod packs;
-mod puts;
 mod ranged;
 mod ranking;
 mod recent;

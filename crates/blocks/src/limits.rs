@@ -20,12 +20,10 @@ pub struct Limits {
     pub spare: usize,
     /// Fragments beyond the needed ones without which a write fails, even after the longest wait; default 0.
     pub least_spare: usize,
-    /// How long a write with `spare` fragments more than it needs waits for the rest, at least. After half of that it puts them once
-    /// more, and after the other half it does without; both last twice the 95th percentile of the slow clouds when that is longer. One with fewer
-    /// waits twice as long. Default 2 s.
+    /// How long a write with `spare` fragments more than it needs waits for the rest, at least; twice the 95th
+    /// percentile of the slow clouds when that is longer. One with fewer waits twice as long. Default 2 s.
     pub straggler: Duration,
-    /// The longest such wait; default 10 s. It begins when they are sent: while they wait in the gateway for their turn at a
-    /// cloud that answers others they are not late.
+    /// How long a write waits for the rest, at most; default 10 s.
     pub longest_straggler: Duration,
     /// How long after it was given up, or its sender has died, a put may still be carried out by its cloud: for so long nothing
     /// that it may have stored is deleted, and nothing at all after a start. Default 10 min.

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::estimate::{Estimate, LATE, Sample};
 use crate::limited::of_writes;
-use crate::sent::Sent;
 use crate::sickness::Sickness;
 use crate::{CloudError, Operation};
 
@@ -45,8 +44,6 @@ struct Track {
     in_flight: u32,
     /// Those in flight and those that wait for their turn.
     pending: u32,
-    /// When one was last answered.
-    answered: Duration,
     /// Until when the rates that are allowed are used up.
     booked: Duration,
     sickness: Sickness,
@@ -153,7 +150,7 @@ impl State {
         }
         let pending = |direction: Direction| self.directions[direction as usize].pending;
         let turns =
-            |pending: u32, places: u32| f64::from((pending + 1).saturating_sub(places)) / f64::from(places);
+            |before: u32, places: u32| f64::from((before + 1).saturating_sub(places)) / f64::from(places);
         let of_writes = of_writes(self.places as usize) as u32;
         let (reads, writes) = (pending(Direction::Read), pending(Direction::Write));
         let shared = turns(reads + writes.min(of_writes), self.places);
@@ -214,23 +211,6 @@ impl Health {
         let state = self.state.lock();
         let track = &state.directions[direction as usize];
         track.sickness.is_sick() || track.failing > DOUBTFUL
-    }
-
-    /// Until when what waits in the gateway has its turn before it: when something was last answered, or, if that is later, until when
-    /// the rates that are allowed are used up.
-    pub fn moves_until(&self, direction: Direction) -> Duration {
-        let state = self.state.lock();
-        let track = &state.directions[direction as usize];
-        track.answered.max(track.booked)
-    }
-
-    /// An operation was repeated and is given up, and nothing was answered since it was first sent: as good as a failure.
-    pub fn report_silence(&self, direction: Direction) {
-        let now = self.clock.monotonic();
-        let mut state = self.state.lock();
-        let track = &mut state.directions[direction as usize];
-        track.note(true);
-        track.sickness.failed(now);
     }
 
     /// Whether an operation may go there as if the cloud were well. True for a sick cloud when a probe is due: the
@@ -333,9 +313,13 @@ impl Health {
         let mut state = self.state.lock();
         let track = &mut state.directions[Direction::of(operation) as usize];
         track.in_flight += 1;
-        let begun = self.clock.monotonic();
-        Sent::note(begun);
-        Running { health: self, operation, begun, load: track.in_flight, ended: false }
+        Running {
+            health: self,
+            operation,
+            begun: self.clock.monotonic(),
+            load: track.in_flight,
+            ended: false,
+        }
     }
 }
 
@@ -378,7 +362,6 @@ impl Running<'_> {
         track.note(!answered);
         if answered {
             track.sickness.succeeded();
-            track.answered = now;
         } else {
             track.sickness.failed(now);
         }

@@ -61,7 +61,6 @@ mod prices;
 mod read_only;
 mod retry;
 pub mod s3;
-mod sent;
 pub mod sftp;
 mod sickness;
 pub mod swift;
@@ -91,7 +90,6 @@ pub use observed::Observed;
 pub use prices::{Charge, Prices};
 pub use read_only::ReadOnly;
 pub use retry::{Retry, RetryPolicy};
-pub use sent::Sent;
 #[cfg(any(test, feature = "testing"))]
 pub use test_clock::{TestClock, test_environment};
 pub use throttled::{Rates, Throttled};

@@ -1,10 +1,16 @@
+use std::time::Duration;
+
 use bytes::Bytes;
-use disperse::Scheme;
+use cloud::Direction;
+use disperse::{Fragment, Scheme};
+use environment::failpoint;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use seal::{BlockIdentity, FileKey, SealOptions, SealedBlock, Suite, sealed_len};
 
-use super::BlockStore;
+use super::{BlockStore, fault};
 use crate::target::Target;
-use crate::{Placement, Protection, Redundancy, SealId, StoreError, Stored};
+use crate::{Fault, FragmentFault, Placement, Protection, Redundancy, SealId, StoreError, Stored};
 
 impl BlockStore {
     /// Seals the concatenation of `plaintext` as block version `id` and stores its fragments, in parallel.
@@ -108,11 +114,104 @@ impl BlockStore {
     }
 
     /// Fragments without which a write has failed.
-    pub(super) fn least(&self, scheme: Scheme, redundancy: Redundancy) -> usize {
+    fn least(&self, scheme: Scheme, redundancy: Redundancy) -> usize {
         match redundancy {
             Redundancy::Enough => (scheme.needed() + self.limits.least_spare).min(scheme.total()),
             Redundancy::Whole => scheme.total(),
         }
+    }
+
+    /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
+    /// try. Clouds that are sick are left out while the others suffice; if all are needed, nothing is put.
+    async fn put_all(
+        &self,
+        target: &Target<'_>,
+        fragments: &[Fragment],
+        redundancy: Redundancy,
+    ) -> (Vec<u8>, Vec<Fault>) {
+        let scheme = target.placement.scheme();
+        let least = self.least(scheme, redundancy);
+        let enough = (scheme.needed() + self.limits.spare).min(scheme.total()).max(least);
+        let begun = self.env.clock.monotonic();
+        let (mut stored, mut faults) = (Vec::with_capacity(fragments.len()), Vec::new());
+        let mut running = FuturesUnordered::new();
+        let mut under_way: Vec<u8> = Vec::with_capacity(fragments.len());
+        let put = |fragment: u8| async move {
+            let result = match self.cloud_of(target, fragment) {
+                Some(cloud) => target.put(cloud, fragment, &fragments[usize::from(fragment)]).await,
+                None => return (fragment, Err(FragmentFault::NoSuchCloud)),
+            };
+            (fragment, result.map_err(FragmentFault::Unreachable))
+        };
+        let well = |fragment: &u8| {
+            self.cloud_of(target, *fragment).is_some_and(|cloud| cloud.health().admits(Direction::Write))
+        };
+        if redundancy == Redundancy::Whole {
+            // All are asked before one is probed, or its probe might be for nothing.
+            let is_sick = |fragment: &u8| {
+                let cloud = self.cloud_of(target, *fragment);
+                cloud.is_none_or(|cloud| !cloud.health().would_admit(Direction::Write))
+            };
+            let sick: Vec<Fault> = target
+                .placement
+                .fragments()
+                .filter(is_sick)
+                .map(|fragment| fault(target, fragment, FragmentFault::Sick))
+                .collect();
+            if !sick.is_empty() {
+                return (stored, sick);
+            }
+        }
+        let (first, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
+        for fragment in first {
+            under_way.push(fragment);
+            running.push(put(fragment));
+        }
+        // Set as soon as the write could be called done; the alarm then ends the wait for the rest.
+        let mut since: Option<Duration> = None;
+        let mut alarm = self.env.clock.sleep(self.limits.longest_straggler);
+        loop {
+            if stored.len() + running.len() < least {
+                for fragment in later.drain(..) {
+                    under_way.push(fragment);
+                    running.push(put(fragment));
+                }
+            }
+            if running.is_empty() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                Some((fragment, result)) = running.next() => {
+                    under_way.retain(|other| *other != fragment);
+                    match result {
+                        Ok(()) => stored.push(fragment),
+                        Err(what) => faults.push(fault(target, fragment, what)),
+                    }
+                    if !running.is_empty() {
+                        failpoint!("writeback.between-puts");
+                    }
+                }
+                () = &mut alarm, if since.is_some() => break,
+            }
+            if stored.len() >= least && !running.is_empty() {
+                let now = self.env.clock.monotonic();
+                let since = *since.get_or_insert(now);
+                let least = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
+                let patience = self.patience_with(target, &under_way, least);
+                alarm = self.env.clock.sleep((since + patience).saturating_sub(now));
+            }
+        }
+        tracing::trace!(took = ?self.env.clock.monotonic().saturating_sub(begun), ?stored, "fragments stored");
+        (stored, faults)
+    }
+
+    /// How long to wait for the last fragments: `least` or, with slow clouds, longer.
+    fn patience_with(&self, target: &Target<'_>, under_way: &[u8], least: Duration) -> Duration {
+        let size = target.placement.usual_fragment();
+        let usual = |fragment: &u8| self.cloud_of(target, *fragment)?.health().p95(Direction::Write, size);
+        let slowest = under_way.iter().filter_map(usual).max().unwrap_or_default();
+        (2 * slowest).clamp(least, self.limits.longest_straggler.max(least))
     }
 }
 
