@@ -51,7 +51,7 @@ impl BlockStore {
         let Relocation { fragment, from, to, delete } = relocation;
         let target = Target::new(key, id, seal, placement);
         let name = target.name_of(fragment);
-        let _room = self.budget.reserve(placement.usual_fragment()).await;
+        let _room = self.budget.reserve_for_write(placement.usual_fragment()).await;
         let is_there = match to.head(&name).await {
             Ok(_) => {
                 // Most have been moved by an earlier pass; only for what is in both clouds the copy has to be fetched.

@@ -23,7 +23,8 @@ impl BlockStore {
     ) -> Result<Repaired, LoadError> {
         let target = Target::new(key, id, seal, placement);
         let (needed, total) = (placement.scheme().needed(), placement.scheme().total());
-        let _room = self.budget.reserve(placement.usual_fragment() * (needed + fragments.len()) as u64).await;
+        let bytes = placement.usual_fragment() * (needed + fragments.len()) as u64;
+        let _room = self.budget.reserve_for_write(bytes).await;
         let Gathered { good, mut faults } = self.gather(&target, fragments).await;
         if good.len() < needed {
             return Err(self.unreadable(&target, good.len(), faults, versions).await);
