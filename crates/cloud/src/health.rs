@@ -46,6 +46,8 @@ struct Track {
     pending: u32,
     /// Until when the rates that are allowed are used up.
     booked: Duration,
+    /// When an operation was answered for the last time.
+    answered: Duration,
     sickness: Sickness,
 }
 
@@ -226,6 +228,13 @@ impl Health {
         self.state.lock().directions[direction as usize].sickness.would_admit(now)
     }
 
+    /// Whether operations wait for their turn in the gateway, or for the rates that are allowed.
+    pub fn has_line(&self, direction: Direction) -> bool {
+        let state = self.state.lock();
+        let track = &state.directions[direction as usize];
+        track.pending > track.in_flight
+    }
+
     /// When moving `bytes` would be done if it were asked for now, to rank clouds by: after what is pending there already (so that many callers
     /// spread in proportion to speed, `K60`) and, where rates are limited, after what they have been used up for. Recent failures make
     /// it later. A cloud without news for long, or at all, is expected to be fast and so gets measured (`K35`), by one operation at a time.
@@ -361,6 +370,7 @@ impl Running<'_> {
         let answered = result.is_ok() || result.is_err_and(|error| error.kind().is_an_answer());
         track.note(!answered);
         if answered {
+            track.answered = now;
             track.sickness.succeeded();
         } else {
             track.sickness.failed(now);
@@ -401,6 +411,11 @@ impl Drop for Running<'_> {
         state.counts(self.operation).cancelled += 1;
         let track = &mut state.directions[Direction::of(self.operation) as usize];
         track.in_flight -= 1;
+        if self.operation == Operation::Put && track.answered <= self.begun {
+            // Nobody else puts it: it was given up because it took too long, and while it did the cloud said nothing.
+            track.note(true);
+            track.sickness.failed(now);
+        }
         if is_transfer(self.operation) {
             // Somebody else was faster: the estimate must not stay what it was before this cloud got slow. The
             // size is unknown; the middle class stands for it when nothing else is known.

@@ -171,6 +171,14 @@ pub struct Written {
     pub content: WrittenAs,
 }
 
+impl Written {
+    /// Whether fragments of it, or of its pack, are not stored yet.
+    pub fn is_degraded(&self) -> bool {
+        let WrittenAs::Version { missing, packed, .. } = &self.content else { return false };
+        !missing.is_empty() || packed.as_ref().is_some_and(|packed| !packed.missing.is_empty())
+    }
+}
+
 /// What became of a dirty block.
 #[derive(Clone, Debug)]
 pub enum WrittenAs {
@@ -378,8 +386,8 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
         std::future::pending().await
     }
 
-    /// Returns when a fragment was put into the repair queue that had better be repaired at once: a read met it. A volume
-    /// that does not tell is looked at in intervals.
+    /// Returns when a fragment was put into the repair queue that had better be repaired at once: a write has left it out, or a read
+    /// met it. A volume that does not tell is looked at in intervals.
     async fn repairs_waiting(&self) {
         std::future::pending().await
     }

@@ -20,8 +20,8 @@ const PARALLEL: usize = 8;
 /// Rows counted at a time.
 const COUNTED: usize = 1024;
 
-/// Stores missing and bad fragments anew, from the durable repair queue (`K63`) and at once after a read met some
-/// (`K65`). A cloud that refuses is left alone for a while that doubles, the others are repaired meanwhile.
+/// Stores missing and bad fragments anew, from the durable repair queue (`K63`) and at once after a write has left some out or a read
+/// met some (`K65`). A cloud that refuses is left alone for a while that doubles, the others are repaired meanwhile.
 pub struct Repairer<V: ?Sized> {
     volume: Arc<V>,
     blocks: Arc<BlockStore>,
@@ -66,14 +66,21 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         Repairer { volume, blocks, env, config, backoff, clouds, repaired, passing }
     }
 
-    /// Repairs until `stop`: at intervals, and at once when a read has met something.
+    /// Repairs until `stop`: at intervals, and as soon as something is queued, but then for a tenth of the time at most: while a cloud is
+    /// away the queue is long, and every write makes it longer.
     pub async fn run(&self, stop: &CancellationToken) {
+        let clock = &self.env.clock;
+        let mut rest = Duration::ZERO;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.env.clock.sleep(self.config.repair_interval) => {}
-                () = self.volume.repairs_waiting() => {}
+                () = clock.sleep(self.config.repair_interval) => {}
+                () = async {
+                    clock.sleep(rest).await;
+                    self.volume.repairs_waiting().await;
+                } => {}
             }
+            let begun = clock.monotonic();
             // Safe to drop anywhere: repairing twice is harmless.
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -83,6 +90,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
                     Err(error) => tracing::warn!(volume = %self.volume.id(), %error, "repair stopped; it is tried again"),
                 },
             }
+            rest = 9 * clock.monotonic().saturating_sub(begun);
         }
     }
 

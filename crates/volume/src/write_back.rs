@@ -65,7 +65,7 @@ impl Volume {
     }
 
     /// Makes stored versions current, in one transaction: the block map, what they supersede and what is stale
-    /// into the garbage, missing fragments into the repair queue, and the dirty data clean. Waits until that is
+    /// into the garbage, missing fragments into the repair queue, of which its repairer is told, and the dirty data clean. Waits until that is
     /// durable. Tells of each whether it is current; the others were overtaken by a cut or a removal.
     ///
     /// What does not fit one record of the journal is committed in several; after an error some of it may be current.
@@ -87,7 +87,12 @@ impl Volume {
 
     async fn commit_part(&self, written: &[Written]) -> Result<Vec<bool>, VolumeError> {
         let inner = &self.inner;
-        upkeep_transaction!(inner.node, |transaction| inner.put_written(transaction, written).await)
+        let current: Vec<bool> =
+            upkeep_transaction!(inner.node, |transaction| inner.put_written(transaction, written).await)?;
+        if written.iter().any(Written::is_degraded) {
+            inner.repair_queued.notify_one();
+        }
+        Ok(current)
     }
 }
 

@@ -12,6 +12,13 @@ use super::{BlockStore, fault};
 use crate::target::Target;
 use crate::{Fault, FragmentFault, Placement, Protection, Redundancy, SealId, StoreError, Stored};
 
+/// A fragment that is being put.
+struct UnderWay {
+    fragment: u8,
+    /// Answers that are to come.
+    requests: u8,
+}
+
 impl BlockStore {
     /// Seals the concatenation of `plaintext` as block version `id` and stores its fragments, in parallel.
     ///
@@ -122,7 +129,9 @@ impl BlockStore {
     }
 
     /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
-    /// try. Clouds that are sick are left out while the others suffice; if all are needed, nothing is put.
+    /// try. After half of that time what is late is put once more, beside the first request: a block that lacks a fragment is lost with
+    /// fewer clouds than it should be, until it is repaired. Clouds that are sick are left out while the others suffice; if all are
+    /// needed, nothing is put.
     async fn put_all(
         &self,
         target: &Target<'_>,
@@ -135,7 +144,7 @@ impl BlockStore {
         let begun = self.env.clock.monotonic();
         let (mut stored, mut faults) = (Vec::with_capacity(fragments.len()), Vec::new());
         let mut running = FuturesUnordered::new();
-        let mut under_way: Vec<u8> = Vec::with_capacity(fragments.len());
+        let mut under_way: Vec<UnderWay> = Vec::with_capacity(fragments.len());
         let put = |fragment: u8| async move {
             let result = match self.cloud_of(target, fragment) {
                 Some(cloud) => target.put(cloud, fragment, &fragments[usize::from(fragment)]).await,
@@ -162,44 +171,61 @@ impl BlockStore {
                 return (stored, sick);
             }
         }
-        let (first, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
-        for fragment in first {
-            under_way.push(fragment);
-            running.push(put(fragment));
-        }
-        // Set as soon as the write could be called done; the alarm then ends the wait for the rest.
+        let (mut next, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
+        // Set as soon as the write could be called done; the rest is waited for from then on.
         let mut since: Option<Duration> = None;
-        let mut alarm = self.env.clock.sleep(self.limits.longest_straggler);
+        let mut is_repeated = false;
         loop {
-            if stored.len() + running.len() < least {
-                for fragment in later.drain(..) {
-                    under_way.push(fragment);
-                    running.push(put(fragment));
-                }
+            if stored.len() + under_way.len() + next.len() < least {
+                next.append(&mut later);
             }
-            if running.is_empty() {
+            for fragment in next.drain(..) {
+                under_way.push(UnderWay { fragment, requests: 1 });
+                running.push(put(fragment));
+            }
+            if under_way.is_empty() {
                 break;
             }
+            let now = self.env.clock.monotonic();
+            if stored.len() >= least {
+                since.get_or_insert(now);
+            }
+            let alarm = async {
+                let Some(since) = since else { return std::future::pending().await };
+                let least = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
+                let patience = self.patience_with(target, &under_way, least);
+                let until = since + if is_repeated { patience } else { patience / 2 };
+                self.env.clock.sleep(until.saturating_sub(now)).await;
+            };
             tokio::select! {
                 biased;
                 Some((fragment, result)) = running.next() => {
-                    under_way.retain(|other| *other != fragment);
+                    // Otherwise its other request has been answered before.
+                    let Some(at) = under_way.iter().position(|put| put.fragment == fragment) else { continue };
+                    under_way[at].requests -= 1;
                     match result {
                         Ok(()) => stored.push(fragment),
+                        Err(_) if under_way[at].requests > 0 => continue,
                         Err(what) => faults.push(fault(target, fragment, what)),
                     }
-                    if !running.is_empty() {
+                    under_way.swap_remove(at);
+                    if !under_way.is_empty() {
                         failpoint!("writeback.between-puts");
                     }
                 }
-                () = &mut alarm, if since.is_some() => break,
-            }
-            if stored.len() >= least && !running.is_empty() {
-                let now = self.env.clock.monotonic();
-                let since = *since.get_or_insert(now);
-                let least = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
-                let patience = self.patience_with(target, &under_way, least);
-                alarm = self.env.clock.sleep((since + patience).saturating_sub(now));
+                () = alarm => {
+                    if std::mem::replace(&mut is_repeated, true) {
+                        break;
+                    }
+                    for late in &mut under_way {
+                        let cloud = self.cloud_of(target, late.fragment);
+                        // One more would only make a line longer.
+                        if cloud.is_some_and(|cloud| !cloud.health().has_line(Direction::Write)) {
+                            late.requests += 1;
+                            running.push(put(late.fragment));
+                        }
+                    }
+                }
             }
         }
         tracing::trace!(took = ?self.env.clock.monotonic().saturating_sub(begun), ?stored, "fragments stored");
@@ -207,9 +233,9 @@ impl BlockStore {
     }
 
     /// How long to wait for the last fragments: `least` or, with slow clouds, longer.
-    fn patience_with(&self, target: &Target<'_>, under_way: &[u8], least: Duration) -> Duration {
+    fn patience_with(&self, target: &Target<'_>, under_way: &[UnderWay], least: Duration) -> Duration {
         let size = target.placement.usual_fragment();
-        let usual = |fragment: &u8| self.cloud_of(target, *fragment)?.health().p95(Direction::Write, size);
+        let usual = |put: &UnderWay| self.cloud_of(target, put.fragment)?.health().p95(Direction::Write, size);
         let slowest = under_way.iter().filter_map(usual).max().unwrap_or_default();
         (2 * slowest).clamp(least, self.limits.longest_straggler.max(least))
     }

@@ -157,6 +157,20 @@ async fn a_bad_fragment_that_a_read_meets_is_repaired_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_write_leaves_out_is_stored_at_once_when_its_cloud_takes_it_again() {
+    let world = World::new();
+    world.clouds[2].set(Side::Writes, Fault::Hang);
+    world.upkeep.start();
+    world.volume.write(object(1), 0, content(1, 0));
+    // Both of its requests are lost.
+    pass(Duration::from_secs(3)).await;
+    world.clouds[2].set(Side::Writes, Fault::None);
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(world.clouds[2].inner().names().len(), 1);
+    assert!(world.volume.rows.lock().repairs.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cloud_that_dies_under_a_mixed_load_costs_no_read_and_is_whole_again_after_it_is_back() {
     let world = World::new();
     world.upkeep.start();

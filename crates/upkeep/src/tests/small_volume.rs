@@ -301,6 +301,7 @@ impl MaintainedVolume for SmallVolume {
                 rows.discard(object, versions);
                 if !missing.is_empty() {
                     rows.repairs.insert((object, block, identity.version), missing.clone());
+                    self.repairs_waiting.notify_one();
                 }
                 let map = &mut rows.files.get_mut(&object).unwrap().map;
                 if map.len() <= block.0 as usize {

@@ -59,6 +59,61 @@ async fn a_write_waits_for_stragglers_a_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fragment_that_is_late_is_put_once_more() {
+    let world = World::new("rs:2+1");
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    let id = identity();
+    let plaintext = content(1);
+    let passes = async {
+        world.env.clock.sleep(Duration::from_secs(1)).await;
+        world.clouds[0].set(Side::Writes, CloudFault::None);
+    };
+    let (stored, ()) = futures::join!(world.put(&id, &plaintext), passes);
+    assert_eq!(stored.unwrap().missing, NONE);
+    assert_eq!(world.env.clock.monotonic().as_secs(), 2);
+    assert_eq!(world.faulty(&id).await, NONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_late_because_of_others_in_the_line_is_not_put_twice() {
+    let mut world = World::new("rs:2+1");
+    let options = Options { concurrent: 2, ..Options::default() };
+    let connect = |(number, cloud): (u16, &Arc<Faulty<Arc<Memory>>>)| {
+        let id = CloudId(10 + number);
+        (id, Connection::assemble(&world.env, &format!("cloud{id}"), cloud.clone(), &options))
+    };
+    let connections: Vec<_> = (0..).zip(&world.clouds).map(connect).collect();
+    world.store = BlockStore::new(&world.env, connections, world.incidents.clone(), Limits::default());
+    world.clouds[2].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
+    let plaintext = content(1);
+    let ids: Vec<_> =
+        (1..=4).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+    let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
+    assert!(stored.iter().all(|stored| stored.as_ref().unwrap().missing == NONE));
+    assert_eq!(world.clouds[2].calls().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_hangs_is_sick_after_some_writes_and_left_alone() {
+    let world = World::new("rs:2+1");
+    let put = async |version| {
+        let id = BlockIdentity { version: Version(version), ..identity() };
+        world.put(&id, &content(1)).await.unwrap().missing
+    };
+    for version in 10..80 {
+        assert_eq!(put(version).await, NONE);
+    }
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    for version in 1..=3 {
+        assert_eq!(put(version).await, [0]);
+    }
+    assert_eq!(world.env.clock.monotonic().as_secs(), 12);
+    assert!(world.store.clouds.get(&CloudId(10)).unwrap().health().is_sick(Direction::Write));
+    assert_eq!(put(4).await, [0]);
+    assert_eq!(world.env.clock.monotonic().as_secs(), 12, "nobody waits for it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn too_few_clouds_fail_the_write_and_a_later_one_succeeds() {
     let world = World::new("rs:2+1");
     for cloud in &world.clouds[1..] {
