@@ -181,6 +181,11 @@ impl Track {
         self.failing += 0.1 * (sample - self.failing);
     }
 
+    fn failed(&mut self, now: Duration) {
+        self.note(true);
+        self.sickness.failed(now);
+    }
+
     fn snapshot(&self) -> DirectionHealth {
         DirectionHealth {
             sick: self.sickness.is_sick(),
@@ -272,6 +277,18 @@ impl Health {
     /// The reader found what this cloud returned to be missing or unusable.
     pub fn report_bad(&self) {
         self.state.lock().directions[Direction::Read as usize].note(true);
+    }
+
+    /// The caller gave an operation up, after a longer wait than any that is to be expected: a failure if nobody else was answered since
+    /// it began to wait, either.
+    pub fn report_silence(&self, direction: Direction, since: Duration) {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock();
+        let track = &mut state.directions[direction as usize];
+        if track.answered <= since {
+            track.failed(now);
+            state.last_error = Some(format!("no answer within {:?}", now.saturating_sub(since)));
+        }
     }
 
     /// The store cannot be used at all for now: sick in both directions, until a probe succeeds.
@@ -368,12 +385,12 @@ impl Running<'_> {
         let track = &mut state.directions[Direction::of(self.operation) as usize];
         track.in_flight -= 1;
         let answered = result.is_ok() || result.is_err_and(|error| error.kind().is_an_answer());
-        track.note(!answered);
         if answered {
+            track.note(false);
             track.answered = now;
             track.sickness.succeeded();
         } else {
-            track.sickness.failed(now);
+            track.failed(now);
         }
         if is_transfer(self.operation) {
             match result {
@@ -411,11 +428,6 @@ impl Drop for Running<'_> {
         state.counts(self.operation).cancelled += 1;
         let track = &mut state.directions[Direction::of(self.operation) as usize];
         track.in_flight -= 1;
-        if self.operation == Operation::Put && track.answered <= self.begun {
-            // Nobody else puts it: it was given up because it took too long, and while it did the cloud said nothing.
-            track.note(true);
-            track.sickness.failed(now);
-        }
         if is_transfer(self.operation) {
             // Somebody else was faster: the estimate must not stay what it was before this cloud got slow. The
             // size is unknown; the middle class stands for it when nothing else is known.

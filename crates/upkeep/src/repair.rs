@@ -17,6 +17,8 @@ use crate::{BlockVersion, MaintainedVolume, RepairRow, Repaired, UpkeepConfig, U
 const BATCH: usize = 64;
 /// Blocks repaired at the same time.
 const PARALLEL: usize = 8;
+/// The least time between a pass and one that is asked for.
+const SHORTEST_REST: Duration = Duration::from_secs(1);
 /// Rows counted at a time.
 const COUNTED: usize = 1024;
 
@@ -66,11 +68,11 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         Repairer { volume, blocks, env, config, backoff, clouds, repaired, passing }
     }
 
-    /// Repairs until `stop`: at intervals, and as soon as something is queued, but then for a tenth of the time at most: while a cloud is
-    /// away the queue is long, and every write makes it longer.
+    /// Repairs until `stop` what clouds take: at intervals, and as soon as something is queued, but then not before a rest of nine times
+    /// what the last pass took. For while a cloud is away the queue is long, and every write makes it longer.
     pub async fn run(&self, stop: &CancellationToken) {
         let clock = &self.env.clock;
-        let mut rest = Duration::ZERO;
+        let (mut rest, mut last) = (Duration::ZERO, RepairReport::default());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -84,13 +86,17 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
             // Safe to drop anywhere: repairing twice is harmless.
             tokio::select! {
                 () = stop.cancelled() => return,
-                result = self.once() => match result {
-                    Ok(RepairReport { left: 0, .. }) => {}
-                    Ok(report) => tracing::info!(volume = %self.volume.id(), ?report, "some fragments could not be repaired yet"),
+                result = self.pass(false) => match result {
+                    Ok(report) => {
+                        if report.left > 0 && report != last {
+                            tracing::info!(volume = %self.volume.id(), ?report, "some fragments could not be repaired yet");
+                        }
+                        last = report;
+                    }
                     Err(error) => tracing::warn!(volume = %self.volume.id(), %error, "repair stopped; it is tried again"),
                 },
             }
-            rest = 9 * clock.monotonic().saturating_sub(begun);
+            rest = (9 * clock.monotonic().saturating_sub(begun)).max(SHORTEST_REST);
         }
     }
 
@@ -118,6 +124,11 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
 
     /// One pass over the whole queue, after the one that is under way.
     pub async fn once(&self) -> Result<RepairReport, UpkeepError> {
+        self.pass(true).await
+    }
+
+    /// A pass that asks `all` clouds, or only those that are not sick and those to be probed.
+    async fn pass(&self, all: bool) -> Result<RepairReport, UpkeepError> {
         let _alone = self.passing.lock().await;
         let mut report = RepairReport::default();
         let mut after = None;
@@ -135,7 +146,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
                 repaired.map_err(UpkeepError::volume("removing repairs from the queue"))?;
             }
             let results: Vec<_> =
-                iter(rows).map(|row| self.repair(row)).buffer_unordered(PARALLEL).collect().await;
+                iter(rows).map(|row| self.repair(row, all)).buffer_unordered(PARALLEL).collect().await;
             let mut changed = Vec::new();
             for Attempt { row, before, left, repaired, unreadable } in results {
                 report.fragments += repaired;
@@ -157,7 +168,7 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
         }
     }
 
-    async fn repair(&self, row: RepairRow) -> Attempt {
+    async fn repair(&self, row: RepairRow, all: bool) -> Attempt {
         let RepairRow { row, version, fragments } = row;
         let done = |left, repaired, unreadable| Attempt {
             row,
@@ -173,7 +184,10 @@ impl<V: MaintainedVolume + ?Sized> Repairer<V> {
             let (clouds, now) = (self.clouds.lock(), self.env.clock.monotonic());
             fragments.iter().partition(|fragment| {
                 let cloud = placement.clouds().get(usize::from(**fragment));
-                cloud.is_some_and(|cloud| clouds.get(cloud).is_none_or(|sick| sick.until <= now))
+                cloud.is_some_and(|cloud| {
+                    clouds.get(cloud).is_none_or(|sick| sick.until <= now)
+                        && (all || self.blocks.admits_writes(*cloud))
+                })
             })
         };
         if well.is_empty() {

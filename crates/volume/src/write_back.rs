@@ -89,7 +89,7 @@ impl Volume {
         let inner = &self.inner;
         let current: Vec<bool> =
             upkeep_transaction!(inner.node, |transaction| inner.put_written(transaction, written).await)?;
-        if written.iter().any(Written::is_degraded) {
+        if written.iter().zip(&current).any(|(written, is_current)| *is_current && written.is_degraded()) {
             inner.repair_queued.notify_one();
         }
         Ok(current)

@@ -131,7 +131,7 @@ impl BlockStore {
     /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
     /// try. After half of that time what is late is put once more, beside the first request: a block that lacks a fragment is lost with
     /// fewer clouds than it should be, until it is repaired. Clouds that are sick are left out while the others suffice; if all are
-    /// needed, nothing is put.
+    /// needed, nothing is put, and none is late.
     async fn put_all(
         &self,
         target: &Target<'_>,
@@ -190,12 +190,13 @@ impl BlockStore {
             if stored.len() >= least {
                 since.get_or_insert(now);
             }
+            let shortest = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
+            let patience = self.patience_with(target, &under_way, shortest);
             let alarm = async {
                 let Some(since) = since else { return std::future::pending().await };
-                let least = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
-                let patience = self.patience_with(target, &under_way, least);
                 let until = since + if is_repeated { patience } else { patience / 2 };
                 self.env.clock.sleep(until.saturating_sub(now)).await;
+                since
             };
             tokio::select! {
                 biased;
@@ -213,18 +214,25 @@ impl BlockStore {
                         failpoint!("writeback.between-puts");
                     }
                 }
-                () = alarm => {
-                    if std::mem::replace(&mut is_repeated, true) {
-                        break;
-                    }
+                since = alarm => {
+                    let left = (since + patience).saturating_sub(self.env.clock.monotonic());
                     for late in &mut under_way {
-                        let cloud = self.cloud_of(target, late.fragment);
-                        // One more would only make a line longer.
-                        if cloud.is_some_and(|cloud| !cloud.health().has_line(Direction::Write)) {
+                        let Some(cloud) = self.cloud_of(target, late.fragment) else { continue };
+                        let health = cloud.health();
+                        if is_repeated {
+                            health.report_silence(Direction::Write, since);
+                        } else if !health.has_line(Direction::Write)
+                            && self.p95(target, late.fragment).is_some_and(|p95| p95 <= left)
+                        {
+                            // One more would only make a line longer, in the gateway or behind it.
                             late.requests += 1;
                             running.push(put(late.fragment));
                         }
                     }
+                    if is_repeated {
+                        break;
+                    }
+                    is_repeated = true;
                 }
             }
         }
@@ -234,10 +242,13 @@ impl BlockStore {
 
     /// How long to wait for the last fragments: `least` or, with slow clouds, longer.
     fn patience_with(&self, target: &Target<'_>, under_way: &[UnderWay], least: Duration) -> Duration {
-        let size = target.placement.usual_fragment();
-        let usual = |put: &UnderWay| self.cloud_of(target, put.fragment)?.health().p95(Direction::Write, size);
-        let slowest = under_way.iter().filter_map(usual).max().unwrap_or_default();
-        (2 * slowest).clamp(least, self.limits.longest_straggler.max(least))
+        let usual = under_way.iter().filter_map(|put| self.p95(target, put.fragment));
+        (2 * usual.max().unwrap_or_default()).clamp(least, self.limits.longest_straggler.max(least))
+    }
+
+    /// How long nineteen of twenty such puts into its cloud take, as far as known.
+    fn p95(&self, target: &Target<'_>, fragment: u8) -> Option<Duration> {
+        self.cloud_of(target, fragment)?.health().p95(Direction::Write, target.placement.usual_fragment())
     }
 }
 
