@@ -50,16 +50,37 @@ impl Line {
         Some(Line { per_second, free_at: Mutex::new(Duration::ZERO) })
     }
 
-    /// Takes `amount` at `now`; returns how long to wait for it.
-    fn take(&self, amount: u64, now: Duration) -> Duration {
+    /// Takes `amount` at `now`.
+    fn take(&self, amount: u64, now: Duration) -> Booking<'_> {
+        let takes = Duration::from_secs_f64(amount as f64 / self.per_second);
         let mut free_at = self.free_at.lock();
-        let began = (*free_at).max(now.saturating_sub(BURST));
-        *free_at = began + Duration::from_secs_f64(amount as f64 / self.per_second);
-        free_at.saturating_sub(now)
+        *free_at = (*free_at).max(now.saturating_sub(BURST)) + takes;
+        Booking { line: self, takes, wait: free_at.saturating_sub(now) }
     }
 
     fn free_at(&self) -> Duration {
         *self.free_at.lock()
+    }
+}
+
+/// What somebody may have after a wait; dropped before, it is for whoever comes next.
+#[must_use = "it is used up once it is said to be"]
+struct Booking<'a> {
+    line: &'a Line,
+    takes: Duration,
+    wait: Duration,
+}
+
+impl Booking<'_> {
+    fn use_up(mut self) {
+        self.takes = Duration::ZERO;
+    }
+}
+
+impl Drop for Booking<'_> {
+    fn drop(&mut self) {
+        let mut free_at = self.line.free_at.lock();
+        *free_at = free_at.saturating_sub(self.takes);
     }
 }
 
@@ -89,12 +110,12 @@ impl Throttled {
     async fn wait(&self, line: Option<&Line>, amount: u64, directions: &[Direction]) {
         let Some(line) = line else { return };
         let now = self.clock.monotonic();
-        let wait = line.take(amount, now);
-        let free_at = line.free_at();
-        directions.iter().for_each(|direction| self.book(*direction, free_at));
-        if !wait.is_zero() {
-            self.clock.sleep(wait).await;
+        let booking = line.take(amount, now);
+        directions.iter().for_each(|direction| self.book(*direction, now + booking.wait));
+        if !booking.wait.is_zero() {
+            self.clock.sleep(booking.wait).await;
         }
+        booking.use_up();
     }
 
     async fn turn(&self) {
@@ -115,7 +136,7 @@ impl Cloud for Throttled {
         self.wait(self.download.as_ref(), 0, &[]).await;
         let bytes = self.inner.get(name, range).await?;
         if let Some(line) = &self.download {
-            line.take(bytes.len() as u64, self.clock.monotonic());
+            line.take(bytes.len() as u64, self.clock.monotonic()).use_up();
             self.book(Direction::Read, line.free_at());
         }
         Ok(bytes)
@@ -177,5 +198,21 @@ mod tests {
             cloud.get(&name, None).await.unwrap();
         }
         assert_eq!(clock.monotonic().as_secs(), 17, "a second's worth is left, so two seconds become one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_up_before_its_turn_uses_nothing_up() {
+        let rates = Rates { upload: Some(1000), ..Rates::default() };
+        let (cloud, clock) = throttled(rates);
+        let name = ObjectName::new("name").unwrap();
+        let put = |bytes: usize| cloud.put(&name, vec![vec![0; bytes].into()], PutMode::Overwrite);
+        clock.sleep(Duration::from_secs(5)).await;
+        let given_up = futures::future::join_all((0..10).map(|_| put(8000)));
+        tokio::select! {
+            _ = given_up => unreachable!("the first waits for seven seconds"),
+            () = clock.sleep(Duration::from_secs(1)) => {}
+        }
+        put(2000).await.unwrap();
+        assert_eq!(clock.monotonic().as_secs(), 7);
     }
 }
