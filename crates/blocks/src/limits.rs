@@ -27,7 +27,7 @@ pub struct Limits {
     /// How long a write waits for the rest, at most; default 10 s.
     pub longest_straggler: Duration,
     /// How long after it was given up, or its sender has died, a put may still be carried out by its cloud: for so long nothing
-    /// that it may have stored is deleted, and nothing at all after a start. Default 10 min.
+    /// that it may have stored is deleted, and after a start nothing at all but what has moved to another cloud. Default 10 min.
     pub late_puts: Duration,
 }
 

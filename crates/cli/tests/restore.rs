@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::Value;
-use support::{Client, Gateway, KURMA, Random, Settings, files_below, named_fragments, parallel};
+use support::{Client, DISPERSALS, Gateway, KURMA, Random, Settings, files_below, named_fragments, parallel};
 use vector_client::AttributeSet;
 
 /// Files by path.
@@ -20,6 +20,11 @@ type Files = BTreeMap<String, Bytes>;
 
 fn kurma(arguments: &[&str]) -> Output {
     parallel(|| Command::new(&*KURMA).args(arguments).env_remove("KURMA_ADMIN").output().unwrap())
+}
+
+/// In seconds since 1970.
+fn now() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
 fn export(gateway: &Gateway, to: &Path) {
@@ -80,9 +85,14 @@ struct Drill {
 impl Drill {
     /// A gateway with files that were flushed, some of them after a first backup.
     async fn begin(name: &str) -> Drill {
+        Drill::of(name, "rs:2+1").await
+    }
+
+    /// The same with another dispersal.
+    async fn of(name: &str, policy: &'static str) -> Drill {
         let mut random = Random::from_environment(name);
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings::in_folder(folder.path());
+        let settings = Settings { policy, backups: "1h", ..Settings::in_folder(folder.path()) };
         let gateway = Gateway::start_with(&folder.path().join("data"), &settings);
         let keys = folder.path().join("recovery.key");
         export(&gateway, &keys);
@@ -109,39 +119,68 @@ impl Drill {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_of_three_clouds_and_one_file_bring_back_everything_flushed_before_the_kill() {
-    for case in ["missing", "a week old"] {
-        let mut drill = Drill::begin("the drill").await;
+    let cases = [
+        ("rs:2+1", "c", "missing"),
+        ("aont-rs:2+1", "a", "a week old"),
+        ("caont-rs:2+1", "b", "missing"),
+        ("replicas:3", "c", "a week old"),
+    ];
+    for (policy, third, case) in cases {
+        let mut drill = Drill::of("the drill", policy).await;
         let old = drill.folder.path().join("old");
-        copy(&drill.cloud("c"), &old);
+        copy(&drill.cloud(third), &old);
         let client = Client::connect(drill.gateway.nfs, "more").await;
         let mut more = Files::new();
         write(&client, &mut more, &mut drill.random, 20).await;
         drill.files.extend(more);
         client.remove("d0/f0").await;
         drill.files.remove("d0/f0");
+        let begun = now();
         drill.gateway.flush();
+        let ended = now();
         let status = drill.gateway.json(&["backup", "list"], &[0]);
         let newest = status["clouds"][0]["transaction"].as_u64().unwrap();
 
+        // It dies at work.
+        let busy = Client::connect(drill.gateway.nfs, "busy").await;
+        let written = Arc::new(AtomicUsize::new(0));
+        let work = tokio::spawn({
+            let (written, data) = (written.clone(), drill.random.bytes(100_000));
+            async move {
+                while busy
+                    .try_write(&format!("d1/busy{}", written.load(Ordering::SeqCst)), &data)
+                    .await
+                    .is_ok()
+                {
+                    written.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        while written.load(Ordering::SeqCst) < 20 && !work.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!work.is_finished());
         drill.lose();
-        std::fs::remove_dir_all(drill.cloud("c")).unwrap();
+        work.abort();
+        std::fs::remove_dir_all(drill.cloud(third)).unwrap();
         if case == "a week old" {
-            copy(&old, &drill.cloud("c"));
+            copy(&old, &drill.cloud(third));
         }
         let to = drill.folder.path().join("new");
         let (restored, code) = restore(&drill.keys, &to, &[]);
         assert_eq!(code, 3, "{case}: {restored:#}");
         assert_eq!(restored["transaction"].as_u64(), Some(newest), "{case}");
-        assert!(restored["time"].as_f64().unwrap() > 1e9);
+        let instant = restored["time"].as_f64().unwrap();
+        assert!(begun <= instant && instant <= ended, "{case}: {begun} {instant} {ended}");
         assert_eq!(
             (restored["lost"].as_array().unwrap().len(), &restored["findings"]),
             (0, &Value::Array(vec![]))
         );
         let expected = if case == "missing" { "unreachable" } else { "older" };
-        assert_eq!(
-            [state(&restored, "a"), state(&restored, "b"), state(&restored, "c")],
-            ["newest", "newest", expected]
-        );
+        for cloud in ["a", "b", "c"] {
+            let expected = if cloud == third { expected } else { "newest" };
+            assert_eq!(state(&restored, cloud), expected, "{policy} {case}");
+        }
         assert!(to.join("restore-report.json").exists());
 
         let mut gateway = Gateway::new(&to);
@@ -337,7 +376,13 @@ async fn vectorized(gateway: &Gateway) -> vector_client::Client {
 /// can be told from their first byte and from when they change; what is in them cannot.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_leaked_cloud_shows_no_name_no_content_and_no_tree() {
-    let mut drill = Drill::begin("leaked").await;
+    for policy in DISPERSALS {
+        expect_nothing_in_a_leaked_cloud(policy).await;
+    }
+}
+
+async fn expect_nothing_in_a_leaked_cloud(policy: &'static str) {
+    let mut drill = Drill::of("leaked", policy).await;
     let client = Client::connect(drill.gateway.nfs, "canaries").await;
     let canary = "canary-of-a-name";
     client.make_directory(canary).await;
@@ -364,7 +409,7 @@ async fn a_leaked_cloud_shows_no_name_no_content_and_no_tree() {
             name.len() == 40 && name.bytes().all(|c| c.is_ascii_lowercase() || (b'2'..=b'7').contains(&c)),
             "{name}"
         );
-        for needle in [&b"canary"[..], b"home", b"kurma", b"tier", b"clouds"] {
+        for needle in [&b"canary"[..], b"kurma", b"clouds"] {
             assert!(!bytes.windows(needle.len()).any(|part| part == needle), "{name} shows {needle:?}");
         }
         let kind = if bytes[0] == 0xB1 { "backup" } else { "fragment" };

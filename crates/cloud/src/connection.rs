@@ -176,6 +176,11 @@ impl Connection {
         self.given_up.iter().map(|side| side.since(name)).min().unwrap_or_default()
     }
 
+    /// Whether a put of this object was given up so lately, as far as is known.
+    pub fn gave_up_within(&self, name: &ObjectName, period: Duration) -> bool {
+        self.given_up.iter().any(|side| side.was_within(name, period))
+    }
+
     /// The configured name.
     pub fn name(&self) -> &Arc<str> {
         &self.name

@@ -22,6 +22,8 @@ pub enum Fault {
     Fail(ErrorKind),
     /// Does it and answers with an error of this kind, as after a lost reply.
     FailAfter(ErrorKind),
+    /// Answers with an error of this kind; a put is carried out later, with [`Faulty::carry_out`].
+    Late(ErrorKind),
     /// Never answers and does nothing.
     Hang,
     /// Waits, then behaves.
@@ -46,6 +48,7 @@ pub struct Faulty<C> {
     clock: Arc<dyn Clock>,
     faults: Mutex<[Fault; 2]>,
     calls: Mutex<Vec<(Operation, String)>>,
+    late: Mutex<Vec<(ObjectName, Vec<Bytes>)>>,
 }
 
 impl<C: Cloud> Faulty<C> {
@@ -57,6 +60,7 @@ impl<C: Cloud> Faulty<C> {
             clock,
             faults: Mutex::default(),
             calls: Mutex::default(),
+            late: Mutex::default(),
         })
     }
 
@@ -70,6 +74,21 @@ impl<C: Cloud> Faulty<C> {
         self.calls.lock().clone()
     }
 
+    /// Puts that are late arrive, over whatever is there.
+    pub async fn carry_out(&self) -> Result<(), CloudError> {
+        let late = std::mem::take(&mut *self.late.lock());
+        for (name, parts) in late {
+            self.inner.put(&name, parts, PutMode::Overwrite).await?;
+        }
+        Ok(())
+    }
+
+    /// What is late at `other` arrives when it is carried out here.
+    pub fn take_late(&self, other: &Faulty<C>) {
+        let late = std::mem::take(&mut *other.late.lock());
+        self.late.lock().extend(late);
+    }
+
     /// The cloud behind.
     pub fn inner(&self) -> &C {
         &self.inner
@@ -80,7 +99,8 @@ impl<C: Cloud> Faulty<C> {
         self.calls.lock().push((operation, object.to_owned()));
         let fault = self.faults.lock()[side as usize].clone();
         match fault {
-            Fault::Fail(kind) => Err(self.error(kind, operation, object)),
+            Fault::Late(_) if operation == Operation::Put => Ok(fault),
+            Fault::Fail(kind) | Fault::Late(kind) => Err(self.error(kind, operation, object)),
             Fault::Hang => std::future::pending().await,
             Fault::Delay(delay) => {
                 self.clock.sleep(delay).await;
@@ -99,8 +119,13 @@ impl<C: Cloud> Faulty<C> {
 impl<C: Cloud> Cloud for Faulty<C> {
     async fn put(&self, name: &ObjectName, mut parts: Vec<Bytes>, mode: PutMode) -> Result<(), CloudError> {
         let fault = self.pass(Side::Writes, Operation::Put, name.as_str()).await?;
-        if let Fault::Corrupt(change) = &fault {
-            parts = vec![change(name, parts.concat().into())];
+        match &fault {
+            Fault::Corrupt(change) => parts = vec![change(name, parts.concat().into())],
+            Fault::Late(kind) => {
+                self.late.lock().push((name.clone(), parts));
+                return Err(self.error(*kind, Operation::Put, name.as_str()));
+            }
+            _ => {}
         }
         self.inner.put(name, parts, mode).await?;
         match fault {

@@ -26,12 +26,15 @@ struct Puts {
     known: HashMap<ObjectName, Duration>,
     /// When the last was of which nothing else is known.
     others: Duration,
+    /// Since when they are watched.
+    watched: Duration,
 }
 
 impl GivenUp {
     /// Watches what is put into `inner`. Of what was put before nothing is known.
     pub fn new(inner: Arc<dyn Cloud>, clock: Arc<dyn Clock>) -> GivenUp {
-        let puts = Puts { known: HashMap::new(), others: clock.monotonic() };
+        let now = clock.monotonic();
+        let puts = Puts { known: HashMap::new(), others: now, watched: now };
         GivenUp { inner, clock, puts: Mutex::new(puts) }
     }
 
@@ -40,6 +43,14 @@ impl GivenUp {
         let puts = self.puts.lock();
         let last = puts.known.get(name).copied().unwrap_or_default().max(puts.others);
         self.clock.monotonic().saturating_sub(last)
+    }
+
+    /// Whether a put of this object was given up so lately, as far as is known: of what was put before, nothing is.
+    pub fn was_within(&self, name: &ObjectName, period: Duration) -> bool {
+        let puts = self.puts.lock();
+        let others = (puts.others > puts.watched).then_some(puts.others);
+        let last = puts.known.get(name).copied().max(others);
+        last.is_some_and(|last| self.clock.monotonic().saturating_sub(last) < period)
     }
 
     fn remember(&self, name: &ObjectName) {
@@ -126,6 +137,9 @@ mod tests {
             }
         }
         assert_eq!([0, 1, 2].map(|number| cloud.since(&name(number))), [2 * HOUR, HOUR, Duration::ZERO]);
+        let within = |period| [0, 1, 2].map(|number| cloud.was_within(&name(number), period));
+        assert_eq!(within(HOUR), [false, false, true]);
+        assert_eq!(within(3 * HOUR), [false, true, true]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -137,5 +151,6 @@ mod tests {
         assert_eq!(cloud.puts.lock().known.len(), 1);
         clock.sleep(HOUR).await;
         assert!([0, 7, REMEMBERED, REMEMBERED + 1].iter().all(|number| cloud.since(&name(*number)) == HOUR));
+        assert!(cloud.was_within(&name(7), 2 * HOUR));
     }
 }

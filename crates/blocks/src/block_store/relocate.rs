@@ -17,7 +17,8 @@ pub enum Relocated {
     },
     /// The old cloud does not have it as it was stored, or cannot be asked: it has to be repaired.
     Lost(FragmentFault),
-    /// The new cloud does not take it; try again later.
+    /// The new cloud does not take it, or it may be put into the old one late ([`Limits::late_puts`](crate::Limits::late_puts)); try again
+    /// later.
     Failed(FragmentFault),
 }
 
@@ -51,12 +52,14 @@ impl BlockStore {
         let Relocation { fragment, from, to, delete } = relocation;
         let target = Target::new(key, id, seal, placement);
         let name = target.name_of(fragment);
+        // It would come back after its deletion, and nobody would know of it.
+        let is_late = delete && from.is_some_and(|from| from.gave_up_within(&name, self.limits.late_puts));
         let _room = self.budget.reserve_for_write(placement.usual_fragment()).await;
         let is_there = match to.head(&name).await {
             Ok(_) => {
                 // Most have been moved by an earlier pass; only for what is in both clouds the copy has to be fetched.
                 let Some(from) = from.filter(|_| delete) else { return Relocated::Moved { bytes: 0 } };
-                if from.head(&name).await.is_err() {
+                if from.head(&name).await.is_err() && !is_late {
                     return Relocated::Moved { bytes: 0 };
                 }
                 match target.fetch_bytes(to, fragment).await {
@@ -96,6 +99,9 @@ impl BlockStore {
                 return Relocated::Failed(FragmentFault::Unreachable(error));
             }
             failpoint!("drain.copied");
+        }
+        if is_late {
+            return Relocated::Failed(FragmentFault::PutLate);
         }
         if delete
             && !from.health().is_sick(Direction::Write)

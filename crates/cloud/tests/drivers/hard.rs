@@ -34,7 +34,7 @@ pub struct Subject<'a> {
 }
 
 /// Creates until it is decided who has. What failed for a while may have taken effect: then the content tells.
-async fn has_created(connection: &Connection, object: &ObjectName, content: Bytes) -> bool {
+async fn has_created(connection: &dyn Cloud, object: &ObjectName, content: Bytes) -> bool {
     let mut failure = None;
     for _ in 0..1_000 {
         match connection.put(object, vec![content.clone()], PutMode::Create).await {
@@ -47,6 +47,16 @@ async fn has_created(connection: &Connection, object: &ObjectName, content: Byte
         }
     }
     panic!("nobody creates {object}: {}", failure.unwrap())
+}
+
+/// What is hard for a driver without anybody making it so; `several` are as many connections to the same empty store.
+pub async fn good_times(direct: &dyn Cloud, several: &[&dyn Cloud], abilities: Abilities, many: usize) {
+    objects_of_all_sizes_come_back(direct).await;
+    names_at_the_edge_are_names_like_others(direct, abilities.nests).await;
+    if abilities.creates {
+        one_of_many_creators_on_several_connections_wins(direct, several).await;
+    }
+    thousands_of_objects_are_listed(direct, many).await;
 }
 
 impl Subject<'_> {
@@ -67,10 +77,12 @@ impl Subject<'_> {
         // A server may close connections that nothing was asked on for a while, many at once, just when something is.
         let direct = self.connect(self.port, self.tries(5)).await;
         direct.check().await.unwrap();
-        objects_of_all_sizes_come_back(&*direct).await;
-        names_at_the_edge_are_names_like_others(&*direct, self.abilities.nests).await;
-        self.one_of_many_creators_on_several_connections_wins(&direct).await;
-        thousands_of_objects_are_listed(&*direct).await;
+        let mut connections = Vec::new();
+        for _ in 0..4 {
+            connections.push(self.connect(self.port, self.tries(4)).await);
+        }
+        let several: Vec<&dyn Cloud> = connections.iter().map(|connection| &**connection).collect();
+        good_times(&*direct, &several, self.abilities, many()).await;
 
         let proxy = Proxy::start(self.port).await;
         let again = self.connect(proxy.port, self.tries(5)).await;
@@ -91,29 +103,6 @@ impl Subject<'_> {
     async fn once(&self, proxy: &Proxy, fault: Fault) -> Connection {
         proxy.set(fault);
         self.connect(proxy.port, self.tries(1)).await
-    }
-
-    async fn one_of_many_creators_on_several_connections_wins(&self, direct: &Connection) {
-        if !self.abilities.creates {
-            return;
-        }
-        let object = name("wanted/by-many");
-        let mut connections = Vec::new();
-        for _ in 0..4 {
-            connections.push(self.connect(self.port, self.tries(4)).await);
-        }
-        for round in 0..5u8 {
-            let racers = (0..16u8).map(|at| {
-                let (connection, object) = (&connections[usize::from(at) % 4], &object);
-                let content = Bytes::from(vec![at; 10_000 + usize::from(round)]);
-                async move { has_created(connection, object, content).await.then_some(at) }
-            });
-            let winners: Vec<u8> = futures::future::join_all(racers).await.into_iter().flatten().collect();
-            assert_eq!(winners.len(), 1, "winners: {winners:?}");
-            let content = direct.get(&object, None).await.unwrap();
-            assert!(content == vec![winners[0]; 10_000 + usize::from(round)], "the winner's object is whole");
-            direct.delete(&object).await.unwrap();
-        }
     }
 
     async fn storms_of_errors_pass(&self, proxy: &Proxy, again: &Connection) {
@@ -297,9 +286,25 @@ async fn names_at_the_edge_are_names_like_others(cloud: &dyn Cloud, nests: bool)
     assert_eq!(cloud.list("", None, 100).await.unwrap(), []);
 }
 
-async fn thousands_of_objects_are_listed(cloud: &dyn Cloud) {
+async fn one_of_many_creators_on_several_connections_wins(direct: &dyn Cloud, several: &[&dyn Cloud]) {
+    let object = name("wanted/by-many");
+    for round in 0..5u8 {
+        let racers = (0..16u8).map(|at| {
+            let (connection, object) = (several[usize::from(at) % several.len()], &object);
+            let content = Bytes::from(vec![at; 10_000 + usize::from(round)]);
+            async move { has_created(connection, object, content).await.then_some(at) }
+        });
+        let winners: Vec<u8> = futures::future::join_all(racers).await.into_iter().flatten().collect();
+        assert_eq!(winners.len(), 1, "winners: {winners:?}");
+        let content = direct.get(&object, None).await.unwrap();
+        assert!(content == vec![winners[0]; 10_000 + usize::from(round)], "the winner's object is whole");
+        direct.delete(&object).await.unwrap();
+    }
+}
+
+async fn thousands_of_objects_are_listed(cloud: &dyn Cloud, many: usize) {
     // Spread over directories as the names of fragments are.
-    let names = (0..many()).map(|at| name(&format!("{:04x}-{at}", (at * 40_503) & 0xffff)));
+    let names = (0..many).map(|at| name(&format!("{:04x}-{at}", (at * 40_503) & 0xffff)));
     let mut names: Vec<_> = names.collect();
     let puts = names.iter().map(|object| cloud.put(object, vec!["x".into()], PutMode::Overwrite));
     futures::stream::iter(puts).buffer_unordered(32).try_collect::<()>().await.unwrap();

@@ -1,7 +1,7 @@
 //! After any life, the clouds hold exactly what the metadata refer to: nothing leaks, nothing is lost.
 //!
-//! Files are made, overwritten, cut, cloned, renamed over each other and removed while upkeep works and clouds fail; the process
-//! dies at failpoints. When all is quiet the objects in each cloud are compared with what the metadata name, and every file
+//! Files are made, overwritten, cut, cloned, renamed over each other and removed while upkeep works and clouds fail, or do late what they
+//! were given up for; the process dies at failpoints. When all is quiet the objects in each cloud are compared with what the metadata name, and every file
 //! is read from there. `KURMA_SEEDS` is how many lives are tried, `KURMA_SEED` the first of them.
 
 use std::cell::RefCell;
@@ -34,6 +34,8 @@ const FAMILIES: [(&str, &[u64]); 6] = [
     ("repair", &[8, 7]),
     ("reap", &[9]),
 ];
+/// Longer than puts are late: until the second look for garbage at most.
+const LATE_PUTS: Duration = GC_DELAY.saturating_mul(2);
 /// Rounds of upkeep in which all must have come to rest.
 const ROUNDS: usize = 12;
 
@@ -237,7 +239,14 @@ impl World {
                     let _flush = node.cache.flush(cache::Scope::All);
                     let _ = upkeep.write_back.once().await;
                 }
-                4 | 5 => {
+                // Late puts arrive before what may be theirs is deleted, or after it was not.
+                4 => {
+                    node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
+                    let _ = upkeep.garbage.once().await;
+                    node.site.carry_out().await;
+                }
+                5 => {
+                    node.site.carry_out().await;
                     node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
                     let _ = upkeep.garbage.once().await;
                 }
@@ -250,10 +259,11 @@ impl World {
     }
 
     fn disturb_clouds(&mut self, node: &Node) {
-        let faults = [Fault::None, Fault::Fail(ErrorKind::Refused), Fault::FailAfter(ErrorKind::Refused)];
+        let refused = ErrorKind::Refused;
+        let faults = [Fault::None, Fault::Fail(refused), Fault::FailAfter(refused), Fault::Late(refused)];
         for cloud in &node.site.clouds {
             cloud.set(Side::Reads, Fault::None);
-            let fault = if self.random.percent(25) { self.random.below(3) as usize } else { 0 };
+            let fault = if self.random.percent(30) { self.random.below(4) as usize } else { 0 };
             cloud.set(Side::Writes, faults[fault].clone());
         }
         if self.random.percent(10) {
@@ -334,6 +344,7 @@ impl World {
             let _ = node.upkeep.repairer.once().await.unwrap();
             let _ = node.upkeep.garbage.once().await.unwrap();
             let cleaned = node.upkeep.cleaner.once().await.unwrap();
+            node.site.carry_out().await;
             let is_clean = node.volume.all_garbage(None, 1).await.unwrap().is_empty();
             if is_clean && cleaned.made == 0 {
                 return;
@@ -354,6 +365,7 @@ async fn live(seed: u64) -> BTreeMap<&'static str, u64> {
         longest_packed: if is_packing { 16 << 10 } else { 0 },
         pack_size: 64 << 10,
         batch: 8,
+        late_puts: LATE_PUTS,
         cleaning,
         journal: journal::JournalConfig::small(16 << 20),
         ..site

@@ -55,6 +55,8 @@ pub struct Site {
     pub prices: Option<Prices>,
     /// Blocks that are committed together.
     pub batch: usize,
+    /// How long after it was given up a put may be carried out.
+    pub late_puts: Duration,
 }
 
 impl Site {
@@ -81,6 +83,14 @@ impl Site {
             cleaning: CleaningCosts::default(),
             prices: None,
             batch: 128,
+            late_puts: Duration::ZERO,
+        }
+    }
+
+    /// Puts that are late arrive in the clouds.
+    pub async fn carry_out(&self) {
+        for cloud in &self.clouds {
+            cloud.carry_out().await.unwrap();
         }
     }
 
@@ -91,7 +101,10 @@ impl Site {
         let clouds = self.clouds.iter().enumerate().map(|(i, cloud)| {
             cloud.set(Side::Writes, Fault::Fail(ErrorKind::Refused));
             cloud.set(Side::Reads, Fault::Fail(ErrorKind::Refused));
-            Faulty::new(cloud.inner().clone(), &i.to_string(), self.clock.clone() as Arc<dyn Clock>)
+            let clock = self.clock.clone() as Arc<dyn Clock>;
+            let obeying = Faulty::new(cloud.inner().clone(), &i.to_string(), clock);
+            obeying.take_late(cloud);
+            obeying
         });
         Site { folder, clouds: clouds.collect(), ..self.clone() }
     }
@@ -128,7 +141,7 @@ impl Node {
             (CloudId(i as u16), Connection::assemble(&env, &i.to_string(), cloud.clone(), &options))
         });
         let incidents = Arc::new(Incidents::default());
-        let limits = Limits { late_puts: Duration::ZERO, ..Limits::default() };
+        let limits = Limits { late_puts: site.late_puts, ..Limits::default() };
         let blocks = Arc::new(BlockStore::new(&env, connections, incidents.clone(), limits));
         let node_key = NodeKey::from_bytes([1; 32]);
         let mut config = CacheConfig::new(site.folder.path().join("cache"));

@@ -18,6 +18,10 @@ impl Move {
     async fn new() -> Move {
         let world = World::new("rs:2+1");
         world.fill(&identity(), &content(1)).await;
+        Move::of(world)
+    }
+
+    fn of(world: World) -> Move {
         let new = Faulty::new(Memory::new("new"), "new", world.env.clock.clone());
         let to = Connection::assemble(&world.env, "new", new.clone(), &Options::default());
         let from = world.store.clouds.get(&CloudId(10)).unwrap().clone();
@@ -65,6 +69,29 @@ async fn a_fragment_is_proved_put_and_only_then_deleted() {
     let gets = |cloud: &Store| cloud.calls().iter().filter(|(what, _)| *what == Operation::Get).count();
     assert!(matches!(it.relocate().await, Relocated::Moved { bytes: 0 }));
     assert_eq!(gets(&it.new), 0, "what was moved is not fetched by every pass");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_come_into_the_old_cloud_late_is_moved_when_it_cannot_any_more() {
+    let limits = Limits::default();
+    let (late, world) = (limits.late_puts, World::with("rs:2+1", limits));
+    world.fill(&BlockIdentity { version: Version(9), ..identity() }, &content(1)).await;
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    let (id, plaintext) = (identity(), content(1));
+    let passes = async {
+        world.env.clock.sleep(Duration::from_secs(1)).await;
+        world.clouds[0].set(Side::Writes, CloudFault::None);
+    };
+    // Its second request is answered; the first one is on its way.
+    let (stored, ()) = futures::join!(world.put(&id, &plaintext), passes);
+    assert_eq!(stored.unwrap().missing, NONE);
+    let it = Move::of(world);
+    let fragment = it.old().unwrap();
+    assert!(matches!(it.relocate().await, Relocated::Failed(FragmentFault::PutLate)));
+    assert_eq!((it.old(), it.moved()), (Some(fragment.clone()), Some(fragment.clone())));
+    it.world.env.clock.sleep(late).await;
+    assert!(matches!(it.relocate().await, Relocated::Moved { .. }));
+    assert_eq!((it.old(), it.moved()), (None, Some(fragment)));
 }
 
 #[tokio::test(start_paused = true)]
