@@ -15,14 +15,14 @@
 //! | offset | length | content |
 //! |---|---|---|
 //! | 44 · i | 44 | of block i: object 18, block index 8, version 8, creator 2, key epoch 4, length 4 |
-//! | 44 · n | 128 | certificate of the blocks in their order (crate `seal`) |
+//! | 44 · n | 160 | certificate of the blocks in their order (crate `seal`) |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use environment::Entropy;
 use ids::{BlockIndex, GatewayId, ObjectId, Timestamp, Version, VolumeId};
 use seal::{
-    BlockIdentity, BlockName, Certificate, FileKey, GatewayPublicKey, KeyEpoch, OpenError, OpenedBlock,
-    Padding, SEAL_OVERHEAD, SealId, SealOptions, SealedBlock, Suite,
+    BlockIdentity, BlockName, Certificate, FileKey, KeyEpoch, OpenError, OpenedBlock, Padding, SEAL_OVERHEAD,
+    SealId, SealOptions, SealedBlock, Signer, Suite,
 };
 
 use crate::{Placement, Protection};
@@ -151,12 +151,12 @@ impl PackBuilder {
     pub(crate) fn finish(
         self,
         pack: &PackVersion<'_>,
-        owner: GatewayPublicKey,
+        owner: &Signer,
         now: Timestamp,
         entropy: &dyn Entropy,
     ) -> (Vec<Bytes>, Vec<PlaceInPack>) {
         assert_eq!(pack.id.volume, self.volume, "a pack belongs to the volume of its blocks");
-        let mut certificate = Certificate::of_nothing(owner, now);
+        let mut certificate = Certificate::of_nothing(owner.owner(), now);
         let mut footer = BytesMut::with_capacity(self.blocks.len() * ENTRY + Certificate::LEN);
         let mut parts = Vec::with_capacity(self.blocks.len() + 2);
         let mut places = Vec::with_capacity(self.blocks.len());
@@ -171,7 +171,7 @@ impl PackBuilder {
             parts.push(sealed);
             offset += len;
         }
-        footer.put_slice(&certificate.prove(&pack.key.certificate_key()));
+        footer.put_slice(&certificate.sign(&owner.key));
         let options = SealOptions { suite: Suite::Aes256Gcm, padding: Padding::None, time: now };
         let footer = seal::seal(&pack.key.footer_key(), pack.id, &[&footer], &options, entropy).into_bytes();
         let mut tail = [0; TAIL];
@@ -211,7 +211,10 @@ impl Pack {
         let (mut entries, proven) = footer
             .split_last_chunk::<{ Certificate::LEN }>()
             .ok_or(malformed("a pack without certificate"))?;
-        let certificate = Certificate::verify(&key.certificate_key(), proven)?;
+        let certificate = Certificate::verify(proven)?;
+        if certificate.owner.gateway != id.creator {
+            return Err(malformed("a pack that somebody else has certified than made it"));
+        }
         let mut found = Certificate {
             ttl: certificate.ttl,
             ..Certificate::of_nothing(certificate.owner, certificate.made)

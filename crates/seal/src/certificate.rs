@@ -5,29 +5,52 @@
 //! one proof, more can be appended without the old ones being read, and each block can be proved alone by its name.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ids::{GatewayId, Timestamp};
 
-use crate::secret::{derive, secret_key};
-use crate::{FileKey, GatewayPublicKey, OpenError};
+use crate::signing::SIGNATURE_LEN;
+use crate::{OpenError, SigningKey, VerifyingKey};
 
 const FORMAT: u8 = 0xD1;
 const WHAT: &str = "a certificate";
-/// The owner's proof is a keyed BLAKE3: it convinces whoever has the key. A signature would be 2.
-const MAC: u8 = 1;
+/// The proof is a signature of the owner (Ed25519).
+const SIGNED: u8 = 2;
 const DIGEST: usize = 32;
 /// Everything but the proof.
 const CLAIM: usize = 96;
 
-secret_key! {
-    /// Makes and checks certificates, as long as gateways have no keys to sign with.
-    CertificateKey
+/// Whose blocks they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The gateway.
+    pub gateway: GatewayId,
+    /// What its signatures are verified with.
+    pub key: VerifyingKey,
 }
 
-impl FileKey {
-    /// The key for certificates of what is stored in this file.
-    pub fn certificate_key(&self) -> CertificateKey {
-        CertificateKey::from_bytes(*derive(self.as_bytes(), "kurma certificate key", &[]))
+/// Who certifies blocks as its own.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    /// The gateway.
+    pub gateway: GatewayId,
+    /// What it signs with.
+    pub key: Arc<SigningKey>,
+}
+
+impl Signer {
+    /// The owner that others know it as.
+    pub fn owner(&self) -> Owner {
+        Owner { gateway: self.gateway, key: self.key.public() }
+    }
+}
+
+impl Owner {
+    fn to_bytes(self) -> [u8; 2 + DIGEST] {
+        let mut out = [0; 2 + DIGEST];
+        out[..2].copy_from_slice(&self.gateway.0.to_be_bytes());
+        out[2..].copy_from_slice(&self.key.0);
+        out
     }
 }
 
@@ -68,9 +91,9 @@ pub struct Verifier([u8; DIGEST]);
 
 impl Verifier {
     /// Of the empty sequence.
-    pub fn of_nothing(owner: &GatewayPublicKey) -> Verifier {
+    pub fn of_nothing(owner: Owner) -> Verifier {
         let mut hasher = blake3::Hasher::new_derive_key("kurma 2026 extent owner");
-        hasher.update(&owner_bytes(owner));
+        hasher.update(&owner.to_bytes());
         Verifier(*hasher.finalize().as_bytes())
     }
 
@@ -96,16 +119,16 @@ pub struct Certificate {
     /// For how many seconds it holds; 0 as long as the blocks are there.
     pub ttl: u32,
     /// Whose blocks they are.
-    pub owner: GatewayPublicKey,
+    pub owner: Owner,
 }
 
 impl Certificate {
-    /// Length of [`Certificate::prove`].
-    pub const LEN: usize = CLAIM + DIGEST;
+    /// Length of [`Certificate::sign`].
+    pub const LEN: usize = CLAIM + SIGNATURE_LEN;
 
     /// The certificate of the empty sequence.
-    pub fn of_nothing(owner: GatewayPublicKey, made: Timestamp) -> Certificate {
-        Certificate { verifier: Verifier::of_nothing(&owner), blocks: 0, size: 0, made, ttl: 0, owner }
+    pub fn of_nothing(owner: Owner, made: Timestamp) -> Certificate {
+        Certificate { verifier: Verifier::of_nothing(owner), blocks: 0, size: 0, made, ttl: 0, owner }
     }
 
     /// Counts one block more. Only what is new has to be read.
@@ -115,36 +138,36 @@ impl Certificate {
         self.size += len;
     }
 
-    /// With a proof that the holder of `key` says so.
-    pub fn prove(&self, key: &CertificateKey) -> [u8; Self::LEN] {
+    /// With the signature of its owner, whose `key` is.
+    pub fn sign(&self, key: &SigningKey) -> [u8; Self::LEN] {
+        debug_assert_eq!(key.public(), self.owner.key, "only the owner certifies its blocks");
         let mut out = [0; Self::LEN];
         let (claim, proof) = out.split_at_mut(CLAIM);
-        claim[..2].copy_from_slice(&[FORMAT, MAC]);
+        claim[..2].copy_from_slice(&[FORMAT, SIGNED]);
         claim[2..34].copy_from_slice(&self.verifier.0);
         claim[34..38].copy_from_slice(&self.blocks.to_be_bytes());
         claim[38..46].copy_from_slice(&self.size.to_be_bytes());
         claim[46..54].copy_from_slice(&self.made.seconds.to_be_bytes());
         claim[54..58].copy_from_slice(&self.made.nanos.to_be_bytes());
         claim[58..62].copy_from_slice(&self.ttl.to_be_bytes());
-        claim[62..].copy_from_slice(&owner_bytes(&self.owner));
-        proof.copy_from_slice(blake3::keyed_hash(key.as_bytes(), claim).as_bytes());
+        claim[62..].copy_from_slice(&self.owner.to_bytes());
+        proof.copy_from_slice(&key.sign(claim));
         out
     }
 
-    /// What was certified with this key; not whether any blocks fit.
-    pub fn verify(key: &CertificateKey, bytes: &[u8]) -> Result<Certificate, OpenError> {
+    /// What the owner that it names has signed; whether that is who it should be is for the caller to see, and so is whether any
+    /// blocks fit.
+    pub fn verify(bytes: &[u8]) -> Result<Certificate, OpenError> {
         let wrong_length = || OpenError::WrongLength { what: WHAT, len: bytes.len(), needed: Self::LEN };
         let (claim, proof) = bytes.split_first_chunk::<CLAIM>().ok_or_else(wrong_length)?;
         if claim[0] != FORMAT {
             return Err(OpenError::UnknownFormat { what: WHAT, byte: claim[0] });
         }
-        if claim[1] != MAC {
+        if claim[1] != SIGNED {
             return Err(OpenError::UnknownSuite { suite: claim[1] });
         }
-        let proof = <[u8; DIGEST]>::try_from(proof).map_err(|_| wrong_length())?;
-        // `blake3::Hash` compares in constant time.
-        if blake3::keyed_hash(key.as_bytes(), claim) != blake3::Hash::from_bytes(proof) {
-            return Err(OpenError::Forged);
+        if proof.len() != SIGNATURE_LEN {
+            return Err(wrong_length());
         }
         let mut rest = &claim[2..];
         let certificate = Certificate {
@@ -156,23 +179,19 @@ impl Certificate {
                 nanos: u32::from_be_bytes(take(&mut rest)),
             },
             ttl: u32::from_be_bytes(take(&mut rest)),
-            owner: GatewayPublicKey {
+            owner: Owner {
                 gateway: GatewayId(u16::from_be_bytes(take(&mut rest))),
-                x25519: take(&mut rest),
+                key: VerifyingKey(take(&mut rest)),
             },
         };
+        if !certificate.owner.key.verifies(claim, proof) {
+            return Err(OpenError::Forged);
+        }
         if certificate.made.nanos >= 1_000_000_000 {
             return Err(OpenError::Malformed { what: "nanoseconds beyond a second" });
         }
         Ok(certificate)
     }
-}
-
-fn owner_bytes(owner: &GatewayPublicKey) -> [u8; 2 + DIGEST] {
-    let mut out = [0; 2 + DIGEST];
-    out[..2].copy_from_slice(&owner.gateway.0.to_be_bytes());
-    out[2..].copy_from_slice(&owner.x25519);
-    out
 }
 
 /// Takes a field off a claim, whose length is fixed.
@@ -189,12 +208,12 @@ mod tests {
 
     use super::*;
 
-    fn owner() -> GatewayPublicKey {
-        GatewayPublicKey { gateway: GatewayId(7), x25519: [9; 32] }
+    fn key() -> SigningKey {
+        SigningKey::of_seed(&[5; 32])
     }
 
-    fn key() -> CertificateKey {
-        FileKey::from_bytes([5; 32]).certificate_key()
+    fn owner() -> Owner {
+        Owner { gateway: GatewayId(7), key: key().public() }
     }
 
     fn certificate(blocks: &[&[u8]]) -> Certificate {
@@ -206,21 +225,22 @@ mod tests {
 
     #[test]
     fn certificates_never_change() {
-        let proven = certificate(&[b"one", b"two"]).prove(&key());
-        assert_eq!(HEXLOWER.encode(&proven[..2]), "d101");
+        let proven = certificate(&[b"one", b"two"]).sign(&key());
+        assert_eq!(HEXLOWER.encode(&proven[..2]), "d102");
         assert_eq!(
             HEXLOWER.encode(&proven[2..34]),
-            "bc3711d66a0344e387a366738d8cc5e44acd3a0c51f1319d8b351744c9764cbd"
+            "6b51307d7380b219b3efb64e569880ba84a59a66cb4b6f5c48f20445cbd78a62"
         );
         assert_eq!(
             HEXLOWER.encode(&proven[34..CLAIM]),
             "00000002000000000000000600000000\
              6553f100000000050000003c0007\
-             0909090909090909090909090909090909090909090909090909090909090909"
+             6e7a1cdd29b0b78fd13af4c5598feff4ef2a97166e3ca6f2e4fbfccd80505bf1"
         );
         assert_eq!(
             HEXLOWER.encode(&proven[CLAIM..]),
-            "8b4dfc6117606a2cc2e6649d77d81c91ec7cbcc4ea7b5ede324bf31cee43d511"
+            "5e08a52a3237fa5813fb3d90ea7aeb6d1f7c59d4ada56d2f839d0de6e42ddd6e\
+             db7cc53451e1e31eb276a5d1d35fed783d66bb65097ef0270a7524603013a108"
         );
     }
 
@@ -232,25 +252,30 @@ mod tests {
         for other in others {
             assert_ne!(certificate(other).verifier, base);
         }
-        let stranger = GatewayPublicKey { gateway: GatewayId(8), ..owner() };
-        assert_ne!(Verifier::of_nothing(&stranger), Verifier::of_nothing(&owner()));
+        let stranger = Owner { gateway: GatewayId(8), ..owner() };
+        assert_ne!(Verifier::of_nothing(stranger), Verifier::of_nothing(owner()));
     }
 
     #[test]
     fn every_flipped_bit_every_other_length_and_every_other_key_is_refused() {
-        let proven = certificate(&[b"one"]).prove(&key());
-        assert_eq!(Certificate::verify(&key(), &proven), Ok(certificate(&[b"one"])));
+        let proven = certificate(&[b"one"]).sign(&key());
+        assert_eq!(Certificate::verify(&proven), Ok(certificate(&[b"one"])));
         for bit in 0..Certificate::LEN * 8 {
             let mut bytes = proven;
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Certificate::verify(&key(), &bytes).is_err(), "bit {bit}");
+            assert!(Certificate::verify(&bytes).is_err(), "bit {bit}");
         }
         for len in 0..Certificate::LEN {
-            assert!(Certificate::verify(&key(), &proven[..len]).is_err(), "length {len}");
+            assert!(Certificate::verify(&proven[..len]).is_err(), "length {len}");
         }
-        assert!(Certificate::verify(&key(), &[&proven[..], &[0]].concat()).is_err());
-        let other = FileKey::from_bytes([6; 32]).certificate_key();
-        assert_eq!(Certificate::verify(&other, &proven), Err(OpenError::Forged));
+        assert!(Certificate::verify(&[&proven[..], &[0]].concat()).is_err());
+        // Somebody else's signature of the same claim, and the claim in somebody else's name.
+        let other = SigningKey::of_seed(&[6; 32]);
+        let mut bytes = proven;
+        bytes[CLAIM..].copy_from_slice(&other.sign(&proven[..CLAIM]));
+        assert_eq!(Certificate::verify(&bytes), Err(OpenError::Forged));
+        bytes[64..CLAIM].copy_from_slice(&other.public().0);
+        assert_eq!(Certificate::verify(&bytes), Err(OpenError::Forged));
     }
 
     proptest! {
@@ -262,8 +287,8 @@ mod tests {
         ) {
             let blocks: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
             let (first, later) = blocks.split_at(cut.index(blocks.len() + 1));
-            let proven = certificate(first).prove(&key());
-            let mut resumed = Certificate::verify(&key(), &proven).unwrap();
+            let proven = certificate(first).sign(&key());
+            let mut resumed = Certificate::verify(&proven).unwrap();
             later.iter().for_each(|block| resumed.append(&BlockName::of(block), block.len() as u64));
             prop_assert_eq!(resumed, certificate(&blocks));
         }

@@ -190,6 +190,5 @@ mod tests {
         assert_ne!(key.name_key().as_bytes(), key.fragment_key().as_bytes());
         assert_ne!(key.as_bytes(), key.name_key().as_bytes());
         assert_ne!(key.as_bytes(), key.footer_key().as_bytes());
-        assert_ne!(key.footer_key().as_bytes(), key.certificate_key().as_bytes());
     }
 }

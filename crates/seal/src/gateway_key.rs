@@ -1,5 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use aws_lc_rs::agreement::PrivateKey;
 use data_encoding::HEXLOWER;
@@ -10,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::gcm::TAG_LEN;
 use crate::hpke::{self, AES_256_GCM, X25519_LEN};
 use crate::secret::KEY_LEN;
-use crate::{EpochIdentity, EpochKey, KeyFileId, OpenError};
+use crate::{EpochIdentity, EpochKey, KeyFileId, OpenError, Signer, SigningKey};
 
 const FORMAT: u8 = 0xE1;
 /// HPKE with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. A hybrid post-quantum suite would be 2.
@@ -63,13 +64,15 @@ pub struct GatewayKeyPair {
     public: GatewayPublicKey,
     /// The other one, while it is being replaced: nothing is wrapped to it.
     other: Option<PrivateKey>,
+    signer: Signer,
 }
 
 impl GatewayKeyPair {
-    pub(crate) fn new(gateway: GatewayId, secret: &[u8; X25519_LEN]) -> GatewayKeyPair {
+    pub(crate) fn new(gateway: GatewayId, secret: &[u8; X25519_LEN], signs: SigningKey) -> GatewayKeyPair {
         let private = hpke::private_key(secret);
         let x25519 = hpke::public_key(&private);
-        GatewayKeyPair { private, public: GatewayPublicKey { gateway, x25519 }, other: None }
+        let signer = Signer { gateway, key: Arc::new(signs) };
+        GatewayKeyPair { private, public: GatewayPublicKey { gateway, x25519 }, other: None, signer }
     }
 
     /// The same; opens also what was wrapped to `other`.
@@ -80,6 +83,11 @@ impl GatewayKeyPair {
     /// The public half, to be handed to other gateways.
     pub fn public(&self) -> &GatewayPublicKey {
         &self.public
+    }
+
+    /// What the gateway certifies blocks with; the same whatever is wrapped to whom.
+    pub fn signer(&self) -> &Signer {
+        &self.signer
     }
 }
 
@@ -173,6 +181,10 @@ mod tests {
     use ids::VolumeId;
 
     use super::*;
+
+    fn pair(gateway: GatewayId, secret: &[u8; 32]) -> GatewayKeyPair {
+        GatewayKeyPair::new(gateway, secret, SigningKey::of_seed(secret))
+    }
     use crate::{AccessorSetId, KeyEpoch};
 
     const IDENTITY: EpochIdentity =
@@ -182,12 +194,12 @@ mod tests {
     fn an_epoch_key_opens_at_its_accessor_and_nowhere_else() {
         let entropy = SystemEntropy::new();
         let key = EpochKey::generate(IDENTITY, &entropy);
-        let here = GatewayKeyPair::new(GatewayId(1), &[1; 32]);
-        let there = GatewayKeyPair::new(GatewayId(2), &[2; 32]);
+        let here = pair(GatewayId(1), &[1; 32]);
+        let there = pair(GatewayId(2), &[2; 32]);
         let wrapped = wrap_epoch_key(&key, here.public(), &entropy).unwrap();
         assert_eq!(open_epoch_key(&here, IDENTITY, wrapped.as_bytes()), Ok(key));
         assert_eq!(open_epoch_key(&there, IDENTITY, wrapped.as_bytes()), Err(OpenError::Forged));
-        let renamed = GatewayKeyPair::new(GatewayId(2), &[1; 32]);
+        let renamed = pair(GatewayId(2), &[1; 32]);
         assert_eq!(open_epoch_key(&renamed, IDENTITY, wrapped.as_bytes()), Err(OpenError::Forged));
         let later = EpochIdentity { epoch: KeyEpoch(4), ..IDENTITY };
         assert_eq!(open_epoch_key(&here, later, wrapped.as_bytes()), Err(OpenError::Forged));
@@ -197,7 +209,7 @@ mod tests {
     fn while_a_pair_is_replaced_both_open_and_afterwards_only_the_new_one() {
         let entropy = SystemEntropy::new();
         let key = EpochKey::generate(IDENTITY, &entropy);
-        let pair = |secret| GatewayKeyPair::new(GatewayId(1), &[secret; 32]);
+        let pair = |secret| pair(GatewayId(1), &[secret; 32]);
         let old = wrap_epoch_key(&key, pair(1).public(), &entropy).unwrap();
         let both = pair(2).after(pair(1));
         let new = wrap_epoch_key(&key, both.public(), &entropy).unwrap();
@@ -212,7 +224,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_a_wrap_is_refused() {
         let entropy = SystemEntropy::new();
-        let keys = GatewayKeyPair::new(GatewayId(1), &[1; 32]);
+        let keys = pair(GatewayId(1), &[1; 32]);
         let key = EpochKey::generate(IDENTITY, &entropy);
         let wrapped = wrap_epoch_key(&key, keys.public(), &entropy).unwrap();
         for bit in 0..WrappedEpochKey::LEN * 8 {
@@ -226,7 +238,7 @@ mod tests {
 
     #[test]
     fn public_keys_round_trip_as_text_and_have_ids_of_their_own() {
-        let one = *GatewayKeyPair::new(GatewayId(1), &[1; 32]).public();
+        let one = *pair(GatewayId(1), &[1; 32]).public();
         assert_eq!(one.to_string().parse(), Ok(one));
         for bad in ["", "1", "1-", "1-00", "x-00", "70000-00"] {
             assert!(bad.parse::<GatewayPublicKey>().is_err(), "{bad}");

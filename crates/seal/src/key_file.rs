@@ -160,7 +160,11 @@ impl KeyFile {
     /// As [`KeyFile::gateway_keys`], with the public key of this generation, if there is an opener of it.
     pub fn gateway_keys_of(&self, wanted: u32) -> GatewayKeyPair {
         let pair = |secret: &[u8; KEY_LEN]| {
-            GatewayKeyPair::new(self.gateway, &derive(secret, "kurma gateway x25519", &[]))
+            GatewayKeyPair::new(
+                self.gateway,
+                &derive(secret, "kurma gateway x25519", &[]),
+                self.signing_key(),
+            )
         };
         match &self.openers {
             Openers::OfSecret => pair(self.secret.as_bytes()),

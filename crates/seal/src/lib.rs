@@ -79,19 +79,19 @@
 //!
 //! **Fragment key**: `kdf(file key, "kurma fragment key", "", 32)`; crate `disperse` tells what it authenticates.
 //!
-//! **Certificate** (128 bytes) of a sequence of sealed blocks D(0), D(1), ..., by their owner:
+//! **Certificate** (160 bytes) of a sequence of sealed blocks D(0), D(1), ..., by their owner:
 //!
 //! | offset | length | content |
 //! |---|---|---|
 //! | 0 | 1 | `0xD1`: certificate, format 1 |
-//! | 1 | 1 | kind of proof: 1 = keyed BLAKE3; 2 is kept for a signature of the owner |
+//! | 1 | 1 | kind of proof: 2 = signature of the owner |
 //! | 2 | 32 | verifier |
 //! | 34 | 4 | number of blocks |
 //! | 38 | 8 | bytes of all blocks |
 //! | 46 | 12 | when it was made: seconds 8, nanoseconds 4 |
 //! | 58 | 4 | for how many seconds it holds; 0: as long as the blocks are there |
-//! | 62 | 34 | owner: gateway 2, its X25519 public key 32 |
-//! | 96 | 32 | proof: BLAKE3 keyed with `kdf(file key, "kurma certificate key", "", 32)` over the bytes before |
+//! | 62 | 34 | owner: gateway 2, its Ed25519 public key 32 |
+//! | 96 | 64 | Ed25519 signature of the bytes before |
 //!
 //! The verifier is N(last), where N(-1) = `BLAKE3.derive_key("kurma 2026 extent owner", owner 34)` and
 //! N(i) = `BLAKE3.derive_key("kurma 2026 extent chain", N(i - 1) ‖ name of D(i))`; the **name** of a sealed block is its BLAKE3, 32
@@ -146,7 +146,7 @@ pub use block::{
     MAX_PLAINTEXT, OpenedBlock, SEAL_DATA_AT, SEAL_OVERHEAD, SealOptions, SealedBlock, Suite, open, seal,
     sealed_len,
 };
-pub use certificate::{BlockName, Certificate, CertificateKey, Verifier};
+pub use certificate::{BlockName, Certificate, Owner, Signer, Verifier};
 pub use convergent::{ContentId, content_id, open_convergent, seal_convergent};
 pub use epoch_key::{
     AccessorSetId, EpochIdentity, EpochKey, WrappedContentKey, WrappedFileKey, unwrap_content_key,

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
 use crate::KeyFile;
@@ -14,7 +16,8 @@ pub struct VerifyingKey(pub [u8; 32]);
 pub const SIGNATURE_LEN: usize = 64;
 
 impl SigningKey {
-    fn new(seed: &[u8; KEY_LEN]) -> SigningKey {
+    /// That of a gateway comes from its [key file](KeyFile::signing_key).
+    pub fn of_seed(seed: &[u8; KEY_LEN]) -> SigningKey {
         SigningKey(Ed25519KeyPair::from_seed_unchecked(seed).expect("every 32 bytes are a seed"))
     }
 
@@ -30,6 +33,12 @@ impl SigningKey {
     }
 }
 
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(..)")
+    }
+}
+
 impl VerifyingKey {
     /// Whether the owner of the key has signed this message.
     #[must_use]
@@ -41,7 +50,7 @@ impl VerifyingKey {
 impl KeyFile {
     /// What the gateway signs with.
     pub fn signing_key(&self) -> SigningKey {
-        SigningKey::new(&self.shared_secret("signatures"))
+        SigningKey::of_seed(&self.shared_secret("signatures"))
     }
 }
 

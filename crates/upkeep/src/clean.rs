@@ -357,7 +357,7 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
         }
         failpoint!("clean.before-put");
         let version = PackVersion { key, id: identity, seal: *seal, placement };
-        match self.blocks.store_pack(version, builder, *owner, Redundancy::Whole).await {
+        match self.blocks.store_pack(version, builder, owner, Redundancy::Whole).await {
             Ok(stored) => {
                 report.made += 1;
                 *self.refused.lock() = (0, Duration::ZERO);

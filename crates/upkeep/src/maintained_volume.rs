@@ -8,7 +8,7 @@ use blocks::{
 use bytes::Bytes;
 use cache::{BlockSnapshot, FileKey as CachedFile};
 use ids::{BlockIndex, BlockShift, ObjectId, Timestamp, Version, VolumeId};
-use seal::{BlockIdentity, ContentId, FileKey, GatewayPublicKey, fragment_name};
+use seal::{BlockIdentity, ContentId, FileKey, Signer, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
 pub type VolumeFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -82,7 +82,7 @@ pub struct NewPack {
     /// Which sealing of it.
     pub seal: SealId,
     /// Who certifies it.
-    pub owner: GatewayPublicKey,
+    pub owner: Signer,
 }
 
 /// Where a block was stored that did not travel alone.

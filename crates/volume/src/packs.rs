@@ -72,7 +72,7 @@ impl Volume {
             epoch,
         };
         let (key, placement) = (file.key.clone(), Arc::new(file.placement.clone()));
-        Ok(NewPack { identity, key, placement, seal, owner: *inner.node.keys.read().public() })
+        Ok(NewPack { identity, key, placement, seal, owner: inner.node.keys.read().signer().clone() })
     }
 
     /// No more blocks of this pack will be committed. If none was, it becomes garbage.

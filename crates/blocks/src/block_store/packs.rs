@@ -3,7 +3,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use disperse::VerifiedFragment;
 use futures::future::join_all;
-use seal::{GatewayPublicKey, OpenedBlock, SealedBlock};
+use seal::{OpenedBlock, SealedBlock, Signer};
 
 use super::gather::Gathered;
 use super::ranged::Given;
@@ -52,7 +52,7 @@ impl BlockStore {
         &self,
         pack: PackVersion<'_>,
         blocks: PackBuilder,
-        owner: GatewayPublicKey,
+        owner: &Signer,
         redundancy: Redundancy,
     ) -> Result<StoredPack, StoreError> {
         let (parts, places) = blocks.finish(&pack, owner, self.env.clock.wall(), &*self.env.entropy);

@@ -1,6 +1,7 @@
 use ids::ObjectNumber;
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use seal::SigningKey;
 
 use super::*;
 
@@ -19,8 +20,8 @@ impl Entropy for Counting {
 
 const KEY: [u8; 32] = [7; 32];
 
-fn owner() -> GatewayPublicKey {
-    GatewayPublicKey { gateway: GatewayId(1), x25519: [9; 32] }
+fn signer(seed: u8) -> Signer {
+    Signer { gateway: GatewayId(1), key: SigningKey::of_seed(&[seed; 32]).into() }
 }
 
 fn identity(object: u128, block: u64) -> BlockIdentity {
@@ -58,7 +59,7 @@ fn packed(plaintexts: &[Vec<u8>]) -> (Bytes, Vec<(BlockIdentity, PlaceInPack)>) 
     let (key, id, placement) = (FileKey::from_bytes(KEY), identity(5, 0), placement());
     let pack = PackVersion { key: &key, id: &id, seal: SealId(1), placement: &placement };
     let expected = builder.bytes();
-    let (parts, places) = builder.finish(&pack, owner(), Timestamp::default(), &Counting(Mutex::new(0)));
+    let (parts, places) = builder.finish(&pack, &signer(9), Timestamp::default(), &Counting(Mutex::new(0)));
     let content = Bytes::from(parts.concat());
     assert_eq!(content.len() as u64, expected);
     (content, ids.into_iter().zip(places).collect())
@@ -73,9 +74,9 @@ fn format_1_never_changes() {
     let (content, _) = packed(&[b"one".to_vec(), b"the second".to_vec()]);
     assert_eq!(
         (content.len(), content[content.len() - 8..].to_vec()),
-        (525, vec![0, 0, 1, 56, 0, 0, 0, 0xA1])
+        (557, vec![0, 0, 1, 88, 0, 0, 0, 0xA1])
     );
-    assert_eq!(format!("{:?}", BlockName::of(&content)), "7eedb670...");
+    assert_eq!(format!("{:?}", BlockName::of(&content)), "4f6a6d98...");
 }
 
 #[test]
@@ -152,19 +153,29 @@ fn a_footer_that_does_not_describe_its_pack_is_refused() {
     };
     let mut entries = BytesMut::new();
     blocks.iter().for_each(|(id, place)| put_entry(&mut entries, id, place.len));
-    let proven = open(&content).unwrap().certificate.prove(&key.certificate_key());
+    let certificate = open(&content).unwrap().certificate;
+    let proven = certificate.sign(&signer(9).key);
     assert_eq!(with(&[&entries[..], &proven].concat()), Ok(2));
     let swapped = [&entries[ENTRY..], &entries[..ENTRY]].concat();
     let mut long = entries.to_vec();
     long[ENTRY - 4..ENTRY].copy_from_slice(&u32::MAX.to_be_bytes());
-    let other = Certificate::of_nothing(owner(), Timestamp::default()).prove(&key.certificate_key());
-    let foreign = open(&content).unwrap().certificate.prove(&FileKey::from_bytes([1; 32]).certificate_key());
+    let other = Certificate::of_nothing(signer(9).owner(), Timestamp::default()).sign(&signer(9).key);
+    let of = |signer: Signer| {
+        let mut certificate = Certificate::of_nothing(signer.owner(), Timestamp::default());
+        blocks.iter().for_each(|(_, place)| certificate.append(&place.name, u64::from(place.len)));
+        certificate.sign(&signer.key)
+    };
+    assert_eq!(with(&[&entries[..], &of(signer(9))].concat()), Ok(2));
+    let stranger = of(Signer { gateway: GatewayId(2), ..signer(9) });
+    let mut forged = of(signer(9));
+    forged[64..96].copy_from_slice(&signer(8).owner().key.0);
     for (entries, proven) in [
         (&entries[..ENTRY], &proven),
         (&entries[1..], &proven),
         (&long[..], &proven),
         (&entries[..], &other),
-        (&entries[..], &foreign),
+        (&entries[..], &stranger),
+        (&entries[..], &forged),
         (&[][..], &proven),
     ] {
         assert!(with(&[entries, proven].concat()).is_err());
@@ -195,7 +206,7 @@ proptest! {
         let certificate = pack.certificate();
         let size: u64 = blocks.iter().map(|(_, place)| u64::from(place.len)).sum();
         prop_assert_eq!((certificate.blocks as usize, certificate.size), (blocks.len(), size));
-        prop_assert_eq!(certificate.owner, owner());
+        prop_assert_eq!(certificate.owner, signer(9).owner());
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         }
         failpoint!("pack.before-put");
         let version = PackVersion { key, id: identity, seal: *seal, placement };
-        match self.blocks.store_pack(version, builder, *owner, redundancy).await {
+        match self.blocks.store_pack(version, builder, owner, redundancy).await {
             Ok(stored) => {
                 failpoint!("pack.before-commit");
                 {

@@ -184,7 +184,7 @@ async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
         seal: pack.seal,
         placement: &pack.placement,
     };
-    let _ = store.store_pack(version, builder, pack.owner, blocks::Redundancy::Enough).await.unwrap();
+    let _ = store.store_pack(version, builder, &pack.owner, blocks::Redundancy::Enough).await.unwrap();
     assert_eq!(node.stored(), [1, 1, 1, 0]);
     assert_eq!(node.volume.unsettled_packs(None, 9).await.unwrap().len(), 1);
     node.check().await;

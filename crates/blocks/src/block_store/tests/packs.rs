@@ -3,7 +3,7 @@ use cloud::Operation;
 use disperse::Part;
 use ids::GatewayId;
 use proptest::prelude::*;
-use seal::{GatewayPublicKey, SEAL_DATA_AT};
+use seal::{SEAL_DATA_AT, Signer, SigningKey};
 
 use super::random::trouble;
 use super::*;
@@ -20,8 +20,8 @@ struct Small {
 /// One file of each of these lengths.
 const LENGTHS: [usize; 7] = [10, 4096, 5000, 0, 7000, 6000, 1];
 
-fn owner() -> GatewayPublicKey {
-    GatewayPublicKey { gateway: GatewayId(1), x25519: [9; 32] }
+fn owner() -> Signer {
+    Signer { gateway: GatewayId(1), key: SigningKey::of_seed(&[9; 32]).into() }
 }
 
 fn pack_id(version: u64) -> BlockIdentity {
@@ -49,7 +49,7 @@ impl World {
             files.push((key, block, content));
         }
         let stored =
-            self.store.store_pack(self.version(id), builder, owner(), Redundancy::Enough).await.unwrap();
+            self.store.store_pack(self.version(id), builder, &owner(), Redundancy::Enough).await.unwrap();
         assert_eq!(stored.stored.missing, NONE);
         let files = files.into_iter().zip(stored.places);
         files.map(|((key, id, content), place)| Small { key, id, content, place }).collect()
@@ -121,7 +121,7 @@ async fn every_block_of_a_pack_comes_back_by_every_scheme() {
         let whole = world.store.load_pack(world.version(&id), &All(true)).await.unwrap();
         let blocks: Vec<_> = files.iter().map(|file| (file.id, file.place)).collect();
         assert_eq!(whole.pack.blocks(), blocks);
-        assert_eq!(whole.pack.certificate().owner, owner());
+        assert_eq!(whole.pack.certificate().owner, owner().owner());
         for Small { key, id, content, place } in &files {
             let opened = whole.pack.open_block(&PackedBlock { key, id, place }, &world.placement).unwrap();
             assert_eq!(opened.plaintext, content);
@@ -381,7 +381,7 @@ async fn a_pack_larger_than_its_block_size_is_refused_before_anything_is_sent() 
     }
     let error = world
         .store
-        .store_pack(world.version(&pack_id(1)), builder, owner(), Redundancy::Enough)
+        .store_pack(world.version(&pack_id(1)), builder, &owner(), Redundancy::Enough)
         .await
         .unwrap_err();
     assert!(matches!(error, StoreError::TooLong { .. }), "{error}");
