@@ -8,7 +8,7 @@
 //! | b | f | footer, sealed by suite 1 under the footer key of the pack's file, with the identity of the pack |
 //! | b + f | 4 | f |
 //! | b + f + 4 | 3 | zero |
-//! | b + f + 7 | 1 | `0xA1`: pack, format 1 |
+//! | b + f + 7 | 1 | `0xA2`: pack, format 2 |
 //!
 //! The footer, for n blocks:
 //!
@@ -21,14 +21,14 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use environment::Entropy;
 use ids::{BlockIndex, GatewayId, ObjectId, Timestamp, Version, VolumeId};
 use seal::{
-    BlockIdentity, BlockName, Certificate, FileKey, KeyEpoch, OpenError, OpenedBlock, Padding, SEAL_OVERHEAD,
-    SealId, SealOptions, SealedBlock, Signer, Suite,
+    BlockIdentity, BlockName, Certificate, FileKey, KeyEpoch, OpenError, OpenedBlock, Owner, Padding,
+    SEAL_OVERHEAD, SealId, SealOptions, SealedBlock, Signer, Suite,
 };
 
 use crate::{Placement, Protection};
 
 const WHAT: &str = "a pack";
-const FORMAT: u8 = 0xA1;
+const FORMAT: u8 = 0xA2;
 const TAIL: usize = 8;
 const ENTRY: usize = 44;
 /// Everything but blocks and entries.
@@ -192,8 +192,8 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Takes the content of the pack `id` apart and proves all of it; no block is opened.
-    pub fn open(key: &FileKey, id: &BlockIdentity, content: Bytes) -> Result<Pack, OpenError> {
+    /// Takes the content of the pack `id` apart and proves all of it, and that it is `owner`'s; no block is opened.
+    pub fn open(key: &FileKey, id: &BlockIdentity, owner: &Owner, content: Bytes) -> Result<Pack, OpenError> {
         let too_short = || OpenError::WrongLength { what: WHAT, len: content.len(), needed: FRAME };
         let malformed = |what| OpenError::Malformed { what };
         let (body, tail) = content.split_last_chunk::<TAIL>().ok_or_else(too_short)?;
@@ -212,8 +212,8 @@ impl Pack {
             .split_last_chunk::<{ Certificate::LEN }>()
             .ok_or(malformed("a pack without certificate"))?;
         let certificate = Certificate::verify(proven)?;
-        if certificate.owner.gateway != id.creator {
-            return Err(malformed("a pack that somebody else has certified than made it"));
+        if certificate.owner != *owner {
+            return Err(malformed("a pack that somebody else has certified"));
         }
         let mut found = Certificate {
             ttl: certificate.ttl,

@@ -121,13 +121,17 @@ pub(crate) fn fragment_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
+fn signer() -> Signer {
+    Signer { gateway: GatewayId(1), key: SigningKey::of_seed(&[9; 32]).into() }
+}
+
 const BLOCKS: [&[u8]; 2] = [b"one", b"another"];
 
 /// Blocks, footer and end of a pack.
 fn packed() -> [Vec<u8>; 3] {
     static PACKED: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
     let make = || {
-        let signer = Signer { gateway: GatewayId(1), key: SigningKey::of_seed(&[9; 32]).into() };
+        let signer = signer();
         let mut certificate = Certificate::of_nothing(signer.owner(), Timestamp::default());
         let (mut blocks, mut footer) = (Vec::new(), Vec::new());
         for (at, plaintext) in BLOCKS.into_iter().enumerate() {
@@ -141,7 +145,7 @@ fn packed() -> [Vec<u8>; 3] {
             blocks.extend_from_slice(&sealed);
         }
         footer.extend_from_slice(&certificate.sign(&signer.key));
-        [blocks, footer, vec![0, 0, 0, 0xA1]]
+        [blocks, footer, vec![0, 0, 0, 0xA2]]
     };
     PACKED.get_or_init(make).clone()
 }
@@ -161,7 +165,7 @@ pub(crate) fn pack(data: &[u8]) {
             [&blocks[..], &footer, &(footer.len() as u32).to_be_bytes(), &end].concat()
         }
     };
-    let Ok(pack) = Pack::open(&file_key(), &identity(), content.into()) else { return };
+    let Ok(pack) = Pack::open(&file_key(), &identity(), &signer().owner(), content.into()) else { return };
     assert_eq!((pack.blocks().len(), pack.certificate().blocks), (BLOCKS.len(), BLOCKS.len() as u32));
     for (_, place) in pack.blocks() {
         assert!(pack.sealed(place).is_some(), "a place without its block");
@@ -177,10 +181,11 @@ pub(crate) fn pack_seeds() -> Vec<Vec<u8>> {
     vec![whole, [&[1], &footer[..]].concat()]
 }
 
-/// A certificate. One that is accepted was signed by the owner it names.
+/// A certificate. One that is accepted, and names this owner, is one that it has signed.
 pub(crate) fn certificate(data: &[u8]) {
-    if let Ok(certificate) = Certificate::verify(data) {
-        assert_eq!(certificate.sign(&SigningKey::of_seed(&[9; 32])), data);
+    if let Some(certificate) = Certificate::verify(data).ok().filter(|found| found.owner == signer().owner())
+    {
+        assert_eq!(certificate.sign(&signer().key), data);
         assert!(certificate_seeds().iter().any(|seed| seed == data), "a forgery was accepted");
     }
 }

@@ -140,7 +140,7 @@ impl Certificate {
 
     /// With the signature of its owner, whose `key` is.
     pub fn sign(&self, key: &SigningKey) -> [u8; Self::LEN] {
-        debug_assert_eq!(key.public(), self.owner.key, "only the owner certifies its blocks");
+        assert_eq!(key.public(), self.owner.key, "only the owner certifies its blocks");
         let mut out = [0; Self::LEN];
         let (claim, proof) = out.split_at_mut(CLAIM);
         claim[..2].copy_from_slice(&[FORMAT, SIGNED]);

@@ -58,7 +58,7 @@ impl FromStr for GatewayPublicKey {
     }
 }
 
-/// A gateway's own key pair, from [`crate::KeyFile::gateway_keys`].
+/// A gateway's own key pair, from [`crate::KeyFile::gateway_keys`], and what it signs with.
 pub struct GatewayKeyPair {
     private: PrivateKey,
     public: GatewayPublicKey,
@@ -181,11 +181,11 @@ mod tests {
     use ids::VolumeId;
 
     use super::*;
+    use crate::{AccessorSetId, KeyEpoch};
 
     fn pair(gateway: GatewayId, secret: &[u8; 32]) -> GatewayKeyPair {
         GatewayKeyPair::new(gateway, secret, SigningKey::of_seed(secret))
     }
-    use crate::{AccessorSetId, KeyEpoch};
 
     const IDENTITY: EpochIdentity =
         EpochIdentity { volume: VolumeId(1), accessors: AccessorSetId(2), epoch: KeyEpoch(3) };

@@ -5,7 +5,7 @@ use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use crate::KeyFile;
 use crate::secret::KEY_LEN;
 
-/// Signs what a gateway states about itself (Ed25519). The same as long as the gateway lives, whatever its openers.
+/// Signs what a gateway states about itself, and certifies as its own (Ed25519). The same as long as the gateway lives, whatever its openers.
 pub struct SigningKey(Ed25519KeyPair);
 
 /// Verifies what a [`SigningKey`] has signed.

@@ -313,7 +313,11 @@ impl<V: MaintainedVolume + ?Sized> Cleaner<V> {
     async fn take_out(&self, from: usize, version: &BlockVersion) -> Result<Option<Vec<Taken>>, UpkeepError> {
         let BlockVersion { identity, key, placement, seal, .. } = version;
         let pack = PackVersion { key, id: identity, seal: *seal, placement };
-        let loaded = match self.blocks.load_pack(pack, &*self.volume).await {
+        let Some(owner) = self.volume.owner(identity.creator) else {
+            tracing::warn!(pack = %identity, "a pack with much garbage is of a gateway that is not known");
+            return Ok(None);
+        };
+        let loaded = match self.blocks.load_pack(pack, &owner, &*self.volume).await {
             Ok(loaded) => loaded,
             Err(error) => {
                 tracing::warn!(pack = %identity, %error, "a pack with much garbage cannot be read");

@@ -96,6 +96,8 @@ struct Pass {
     moved: u64,
     lost: u64,
     failed: u64,
+    /// In the new cloud, and not to be deleted in the old one yet.
+    late: u64,
     rebuilt: u64,
 }
 
@@ -244,7 +246,9 @@ impl Drainer {
                 while let Some((id, fragment, moved)) = moves.next().await {
                     match moved {
                         Relocated::Moved { bytes: 0 } => {}
-                        Relocated::Moved { bytes } => {
+                        Relocated::Late { bytes: 0 } => pass.late += 1,
+                        Relocated::Moved { bytes } | Relocated::Late { bytes } => {
+                            pass.late += u64::from(matches!(moved, Relocated::Late { .. }));
                             pass.moved += 1;
                             progress.moved += 1;
                             progress.bytes += bytes;
@@ -287,7 +291,7 @@ impl Drainer {
         // What others have copied is due.
         pace.lock().await.wait(0, &*self.env.clock).await;
         let moved = self.blocks.relocate(key, identity, *seal, placement, relocation, volume).await;
-        if let Relocated::Moved { bytes } = moved {
+        if let Relocated::Moved { bytes } | Relocated::Late { bytes } = moved {
             pace.lock().await.spend(bytes);
         }
         moved

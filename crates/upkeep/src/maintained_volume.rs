@@ -7,8 +7,8 @@ use blocks::{
 };
 use bytes::Bytes;
 use cache::{BlockSnapshot, FileKey as CachedFile};
-use ids::{BlockIndex, BlockShift, ObjectId, Timestamp, Version, VolumeId};
-use seal::{BlockIdentity, ContentId, FileKey, Signer, fragment_name};
+use ids::{BlockIndex, BlockShift, GatewayId, ObjectId, Timestamp, Version, VolumeId};
+use seal::{BlockIdentity, ContentId, FileKey, Owner, Signer, fragment_name};
 
 /// Why a volume could not do what it was asked: its own error.
 pub type VolumeFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -380,6 +380,11 @@ pub trait MaintainedVolume: CurrentVersions + Send + Sync + 'static {
 
     /// What is left to repair of these rows; nothing removes the row.
     async fn repaired(&self, rows: &[Repaired]) -> Result<(), VolumeFailure>;
+
+    /// What a gateway certifies its packs as, if that is known.
+    fn owner(&self, _gateway: GatewayId) -> Option<Owner> {
+        None
+    }
 
     /// Returns when there may be something for [`MaintainedVolume::reap`], or never.
     async fn orphans_waiting(&self) {

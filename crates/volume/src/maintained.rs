@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use blocks::{PlaceInPack, Placement, SealId};
 use bytes::Bytes;
-use ids::{BlockIndex, ObjectId, Timestamp, Version, VolumeId};
-use seal::{BlockIdentity, ContentId};
+use ids::{BlockIndex, GatewayId, ObjectId, Timestamp, Version, VolumeId};
+use seal::{BlockIdentity, ContentId, Owner};
 use upkeep::{
     BlockVersion, GarbageRow, MaintainedVolume, MovedBlock, NewPack, Plans, RepairRow, Repaired, Rewrites,
     UsedPack, VolumeFailure, Written,
@@ -99,6 +99,11 @@ impl MaintainedVolume for Volume {
 
     async fn repaired(&self, rows: &[Repaired]) -> Result<(), VolumeFailure> {
         Ok(Volume::repaired(self, rows).await?)
+    }
+
+    fn owner(&self, gateway: GatewayId) -> Option<Owner> {
+        let owner = self.inner.node.keys.read().signer().owner();
+        (owner.gateway == gateway).then_some(owner)
     }
 
     async fn orphans_waiting(&self) {

@@ -3,7 +3,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use disperse::VerifiedFragment;
 use futures::future::join_all;
-use seal::{OpenedBlock, SealedBlock, Signer};
+use seal::{OpenedBlock, Owner, SealedBlock, Signer};
 
 use super::gather::Gathered;
 use super::ranged::Given;
@@ -62,15 +62,16 @@ impl BlockStore {
         Ok(StoredPack { stored, places })
     }
 
-    /// Reads a whole pack, as [`BlockStore::load`] reads a block, and proves all that is in it.
+    /// Reads a whole pack, as [`BlockStore::load`] reads a block, and proves all that is in it, and that it is `owner`'s.
     pub async fn load_pack(
         &self,
         pack: PackVersion<'_>,
+        owner: &Owner,
         versions: &(impl CurrentVersions + ?Sized),
     ) -> Result<LoadedPack, LoadError> {
         let PackVersion { key, id, seal, placement } = pack;
         let Loaded { plaintext, bad, .. } = self.load(key, id, seal, placement, versions).await?;
-        let opened = Pack::open(key, id, plaintext);
+        let opened = Pack::open(key, id, owner, plaintext);
         let pack = opened.map_err(|cause| LoadError::NotOpened { block: Box::new(*id), cause })?;
         Ok(LoadedPack { pack, bad })
     }

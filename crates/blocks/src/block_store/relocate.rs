@@ -17,8 +17,13 @@ pub enum Relocated {
     },
     /// The old cloud does not have it as it was stored, or cannot be asked: it has to be repaired.
     Lost(FragmentFault),
-    /// The new cloud does not take it, or it may be put into the old one late ([`Limits::late_puts`](crate::Limits::late_puts)); try again
-    /// later.
+    /// It is in its new cloud, and stays in the old one as long as it may be put there late ([`Limits::late_puts`](crate::Limits::late_puts)):
+    /// it would come back after its deletion. Try again later.
+    Late {
+        /// Bytes copied; 0 when it was there already.
+        bytes: u64,
+    },
+    /// The new cloud does not take it; try again later.
     Failed(FragmentFault),
 }
 
@@ -52,14 +57,16 @@ impl BlockStore {
         let Relocation { fragment, from, to, delete } = relocation;
         let target = Target::new(key, id, seal, placement);
         let name = target.name_of(fragment);
-        // It would come back after its deletion, and nobody would know of it.
         let is_late = delete && from.is_some_and(|from| from.gave_up_within(&name, self.limits.late_puts));
         let _room = self.budget.reserve_for_write(placement.usual_fragment()).await;
         let is_there = match to.head(&name).await {
             Ok(_) => {
                 // Most have been moved by an earlier pass; only for what is in both clouds the copy has to be fetched.
                 let Some(from) = from.filter(|_| delete) else { return Relocated::Moved { bytes: 0 } };
-                if from.head(&name).await.is_err() && !is_late {
+                if is_late {
+                    return Relocated::Late { bytes: 0 };
+                }
+                if from.head(&name).await.is_err() {
                     return Relocated::Moved { bytes: 0 };
                 }
                 match target.fetch_bytes(to, fragment).await {
@@ -101,7 +108,7 @@ impl BlockStore {
             failpoint!("drain.copied");
         }
         if is_late {
-            return Relocated::Failed(FragmentFault::PutLate);
+            return Relocated::Late { bytes: copied };
         }
         if delete
             && !from.health().is_sick(Direction::Write)

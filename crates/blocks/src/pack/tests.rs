@@ -66,15 +66,15 @@ fn packed(plaintexts: &[Vec<u8>]) -> (Bytes, Vec<(BlockIdentity, PlaceInPack)>) 
 }
 
 fn open(content: &Bytes) -> Result<Pack, OpenError> {
-    Pack::open(&FileKey::from_bytes(KEY), &identity(5, 0), content.clone())
+    Pack::open(&FileKey::from_bytes(KEY), &identity(5, 0), &signer(9).owner(), content.clone())
 }
 
 #[test]
-fn format_1_never_changes() {
+fn format_2_never_changes() {
     let (content, _) = packed(&[b"one".to_vec(), b"the second".to_vec()]);
     assert_eq!(
         (content.len(), content[content.len() - 8..].to_vec()),
-        (557, vec![0, 0, 1, 88, 0, 0, 0, 0xA1])
+        (557, vec![0, 0, 1, 88, 0, 0, 0, 0xA2])
     );
     assert_eq!(format!("{:?}", BlockName::of(&content)), "4f6a6d98...");
 }
@@ -119,7 +119,8 @@ fn what_does_not_fit_is_given_back() {
 #[test]
 fn a_pack_of_another_place_or_version_is_refused() {
     let (content, _) = packed(&[b"one".to_vec()]);
-    let open = |key: u8, id| Pack::open(&FileKey::from_bytes([key; 32]), &id, content.clone());
+    let owner = signer(9).owner();
+    let open = |key: u8, id| Pack::open(&FileKey::from_bytes([key; 32]), &id, &owner, content.clone());
     assert!(open(7, identity(5, 0)).is_ok());
     assert!(open(7, identity(5, 1)).is_err());
     assert!(open(7, BlockIdentity { version: Version(4), ..identity(5, 0) }).is_err());
@@ -167,6 +168,7 @@ fn a_footer_that_does_not_describe_its_pack_is_refused() {
     };
     assert_eq!(with(&[&entries[..], &of(signer(9))].concat()), Ok(2));
     let stranger = of(Signer { gateway: GatewayId(2), ..signer(9) });
+    let another = of(signer(8));
     let mut forged = of(signer(9));
     forged[64..96].copy_from_slice(&signer(8).owner().key.0);
     for (entries, proven) in [
@@ -175,6 +177,7 @@ fn a_footer_that_does_not_describe_its_pack_is_refused() {
         (&long[..], &proven),
         (&entries[..], &other),
         (&entries[..], &stranger),
+        (&entries[..], &another),
         (&entries[..], &forged),
         (&[][..], &proven),
     ] {

@@ -118,7 +118,7 @@ async fn every_block_of_a_pack_comes_back_by_every_scheme() {
             assert_eq!(loaded.plaintext, file.content, "{scheme}");
             assert!(loaded.bad.is_empty() && world.incidents().is_empty());
         }
-        let whole = world.store.load_pack(world.version(&id), &All(true)).await.unwrap();
+        let whole = world.store.load_pack(world.version(&id), &owner().owner(), &All(true)).await.unwrap();
         let blocks: Vec<_> = files.iter().map(|file| (file.id, file.place)).collect();
         assert_eq!(whole.pack.blocks(), blocks);
         assert_eq!(whole.pack.certificate().owner, owner().owner());

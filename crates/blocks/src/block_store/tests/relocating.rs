@@ -87,7 +87,8 @@ async fn what_may_come_into_the_old_cloud_late_is_moved_when_it_cannot_any_more(
     assert_eq!(stored.unwrap().missing, NONE);
     let it = Move::of(world);
     let fragment = it.old().unwrap();
-    assert!(matches!(it.relocate().await, Relocated::Failed(FragmentFault::PutLate)));
+    assert!(matches!(it.relocate().await, Relocated::Late { bytes } if bytes == fragment.len() as u64));
+    assert!(matches!(it.relocate().await, Relocated::Late { bytes: 0 }));
     assert_eq!((it.old(), it.moved()), (Some(fragment.clone()), Some(fragment.clone())));
     it.world.env.clock.sleep(late).await;
     assert!(matches!(it.relocate().await, Relocated::Moved { .. }));
