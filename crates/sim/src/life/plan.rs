@@ -127,7 +127,24 @@ impl Plan {
         if dice.percent(35) {
             plan.drain(&mut dice);
         }
+        let mut dice = Dice::new(seed, "last days");
+        if evil == Evil::Nothing && dice.percent(90) {
+            plan.end_without_a_cloud(&mut dice);
+        }
         plan
+    }
+
+    /// A cloud is away when the rest begins: what was written last and lacks a fragment is neither overwritten nor read before all is looked at.
+    fn end_without_a_cloud(&mut self, dice: &mut Dice) {
+        let cloud = dice.below(self.setup.clouds.into()) as u16;
+        let Some(phase) = self.phases.last_mut() else { return };
+        let length = phase.length();
+        let at = length - dice.below(length / 4 + 1);
+        phase.troubles.retain(
+            |(_, trouble)| !matches!(trouble, Trouble::Cloud(which, Weather::Fair) if *which == cloud),
+        );
+        phase.troubles.push((at, Trouble::Cloud(cloud, dice.pick(&[Weather::Refusing, Weather::Hanging]))));
+        phase.troubles.sort_by_key(|(at, _)| *at);
     }
 
     /// Clouds are emptied.
