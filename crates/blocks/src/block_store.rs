@@ -153,12 +153,12 @@ impl BlockStore {
         self.clouds.iter().map(|(id, cloud)| (id, cloud.health().snapshot())).collect()
     }
 
-    /// The cloud of a fragment.
     /// Whether writes may go to this cloud as if it were well; true for one that is sick when a probe is due, which the caller then sends.
     pub fn admits_writes(&self, cloud: CloudId) -> bool {
         self.clouds.get(&cloud).is_none_or(|cloud| cloud.health().admits(cloud::Direction::Write))
     }
 
+    /// The cloud of a fragment.
     fn cloud_of(&self, target: &Target<'_>, fragment: u8) -> Option<&Connection> {
         self.clouds.get(&target.placement.clouds()[usize::from(fragment)])
     }

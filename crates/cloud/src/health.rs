@@ -280,12 +280,12 @@ impl Health {
     }
 
     /// The caller gave an operation up, after a longer wait than any that is to be expected: a failure if nobody else was answered since
-    /// it began to wait, either.
+    /// it began to wait, either, unless the rates that are allowed kept it here.
     pub fn report_silence(&self, direction: Direction, since: Duration) {
         let now = self.clock.monotonic();
         let mut state = self.state.lock();
         let track = &mut state.directions[direction as usize];
-        if track.answered <= since {
+        if track.answered.max(track.booked) <= since {
             track.failed(now);
             state.last_error = Some(format!("no answer within {:?}", now.saturating_sub(since)));
         }

@@ -111,8 +111,8 @@ impl Throttled {
         let Some(line) = line else { return };
         let now = self.clock.monotonic();
         let booking = line.take(amount, now);
-        directions.iter().for_each(|direction| self.book(*direction, now + booking.wait));
         if !booking.wait.is_zero() {
+            directions.iter().for_each(|direction| self.book(*direction, now + booking.wait));
             self.clock.sleep(booking.wait).await;
         }
         booking.use_up();

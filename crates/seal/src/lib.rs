@@ -116,7 +116,7 @@
 //! **Record**: AES-256-GCM under `kdf(node key, "kurma segment", salt 32 ‖ purpose, 32)`, nonce = 4 zero bytes ‖
 //! position 8; the tag of 16 bytes is stored by the caller.
 //!
-//! **Signature** of what a gateway states: Ed25519, 64 bytes; the seed is the gateway's shared secret `signatures`
+//! **Signature** of what a gateway states, and certifies: Ed25519, 64 bytes; the seed is the gateway's shared secret `signatures`
 //! ([`KeyFile::shared_secret`]).
 //!
 //! **Key file**: see [`KeyFile`].
