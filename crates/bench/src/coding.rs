@@ -79,7 +79,7 @@ impl Meter {
 }
 
 /// What this thread has used.
-fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

@@ -3,7 +3,7 @@
 /// x^8 + x^4 + x^3 + x^2 + 1.
 const POLYNOMIAL: u16 = 0x11d;
 
-/// The product of two elements, bit by bit: for making tables and small matrices.
+/// The product of two elements, bit by bit: for making tables, and as their definition.
 pub(crate) const fn multiply(a: u8, b: u8) -> u8 {
     let (mut shifted, mut product, mut bit) = (a as u16, 0, 0);
     while bit < 8 {
@@ -20,18 +20,24 @@ pub(crate) const fn multiply(a: u8, b: u8) -> u8 {
 }
 
 /// The element with which `a` gives 1; 0 for 0, which has none.
-pub(crate) const fn invert(a: u8) -> u8 {
-    // The multiplicative group has 255 elements, so a^254 is the inverse.
-    let (mut result, mut power, mut exponent) = (1, a, 254);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result = multiply(result, power);
-        }
-        power = multiply(power, power);
-        exponent >>= 1;
-    }
-    if a == 0 { 0 } else { result }
+pub(crate) fn invert(a: u8) -> u8 {
+    INVERSES[usize::from(a)]
 }
+
+static INVERSES: [u8; 256] = {
+    let mut out = [0; 256];
+    // The powers of 2 are all elements but zero, and 2^i * 2^(255 - i) = 1.
+    let (mut powers, mut exponent) = ([1; 256], 1);
+    while exponent < 256 {
+        powers[exponent] = multiply(powers[exponent - 1], 2);
+        exponent += 1;
+    }
+    while exponent > 0 {
+        exponent -= 1;
+        out[powers[exponent] as usize] = powers[255 - exponent];
+    }
+    out
+};
 
 /// Multiplication by one constant, in the shapes that the kernels want.
 #[derive(Clone, Copy)]

@@ -1,4 +1,6 @@
-use crate::gf256::{invert, multiply};
+use std::cell::LazyCell;
+
+use crate::gf256::{MULTIPLIERS, invert};
 
 /// The coefficient of data shard `column` in fragment `row` of a code with `data` data shards: the identity, then
 /// a Cauchy matrix, as ISA-L's `gf_gen_cauchy1_matrix` makes it.
@@ -13,13 +15,22 @@ pub(crate) fn coefficient(data: usize, row: usize, column: usize) -> u8 {
 /// `given` holds `data` different rows; every such set determines all fragments.
 pub(crate) fn express(data: usize, given: &[usize], wanted: &[usize]) -> Vec<Vec<u8>> {
     assert_eq!(given.len(), data, "as many fragments determine a block as it has data shards");
-    let rows: Vec<Vec<u8>> = given.iter().map(|&row| row_of(data, row)).collect();
-    let inverse = inverted(rows);
-    let product = |row: &[u8]| {
-        let column = |c: usize| (0..data).fold(0, |sum, i| sum ^ multiply(row[i], inverse[i][c]));
-        (0..data).map(column).collect()
+    let given_rows = || given.iter().map(|&row| row_of(data, row)).collect();
+    let inverse = LazyCell::new(|| inverted(given_rows()));
+    let expressed = |&wanted: &usize| match given.iter().position(|have| *have == wanted) {
+        Some(at) => (0..data).map(|column| u8::from(column == at)).collect(),
+        None => {
+            let row = row_of(data, wanted);
+            let column = |c: usize| (0..data).fold(0, |sum, i| sum ^ multiply(row[i], inverse[i][c]));
+            (0..data).map(column).collect()
+        }
     };
-    wanted.iter().map(|&row| product(&row_of(data, row))).collect()
+    wanted.iter().map(expressed).collect()
+}
+
+/// By table.
+fn multiply(a: u8, b: u8) -> u8 {
+    MULTIPLIERS[usize::from(a)].apply(b)
 }
 
 fn row_of(data: usize, row: usize) -> Vec<u8> {
@@ -76,9 +87,11 @@ mod tests {
             for choice in 0u32..1 << total {
                 let given: Vec<usize> = (0..total).filter(|row| choice >> row & 1 == 1).collect();
                 if given.len() == data {
-                    let back = express(data, &given, &given);
-                    for (r, row) in back.iter().enumerate() {
-                        assert!(row.iter().enumerate().all(|(c, &x)| x == u8::from(r == c)), "{given:?}");
+                    let all: Vec<usize> = (0..total).collect();
+                    for (wanted, row) in express(data, &given, &all).iter().enumerate() {
+                        let term = |c: usize, at: usize| multiply(row[at], coefficient(data, given[at], c));
+                        let back = (0..data).map(|c| (0..data).fold(0, |sum, at| sum ^ term(c, at)));
+                        assert!(back.eq(row_of(data, wanted)), "{wanted} from {given:?}");
                     }
                 }
             }

@@ -35,16 +35,14 @@ pub fn encode(data: usize, parity: usize, block: &Bytes) -> Vec<Bytes> {
     let rows: Vec<Vec<u8>> = (data..data + parity)
         .map(|row| (0..data).map(|column| coefficient(data, row, column)).collect())
         .collect();
-    let mut sums = vec![0; parity * shard];
     let sources: Vec<&[u8]> = bodies.iter().map(|body| &body[..]).collect();
-    combine(&rows, &sources, &mut sums.chunks_exact_mut(shard).collect::<Vec<_>>());
-    let sums = Bytes::from(sums);
+    let sums = Bytes::from(Kernel::best().combine(&rows, &vec![shard; parity], &sources));
     bodies.extend((0..parity).map(|i| sums.slice(i * shard..(i + 1) * shard)));
     bodies
 }
 
-/// The block of `block_len` bytes that `data` different fragments determine. Costs one copy of the block, and the
-/// decoding of what is missing.
+/// The block of `block_len` bytes that `data` different fragments determine. Costs one pass over it, which
+/// copies what is there and computes what is missing.
 ///
 /// # Panics
 ///
@@ -53,24 +51,10 @@ pub fn decode(data: usize, given: &[(usize, Bytes)], block_len: usize) -> Bytes 
     if let Some((_, whole)) = given.iter().find(|(index, body)| *index == 0 && body.len() == block_len) {
         return whole.clone();
     }
-    let mut block = Vec::with_capacity(block_len);
-    let mut missing = Vec::new();
-    for index in 0..data {
-        match given.iter().find(|(have, _)| *have == index) {
-            Some((_, body)) => block.extend_from_slice(body),
-            None => {
-                let len = body_len(data, index, block_len as u64) as usize;
-                missing.extend((len > 0).then_some(index));
-                block.resize(block.len() + len, 0);
-            }
-        }
-    }
-    if !missing.is_empty() {
-        let shards = block.chunks_mut(shard_len(data, block_len as u64) as usize).enumerate();
-        let places = shards.filter(|(index, _)| missing.contains(index)).map(|(_, place)| place);
-        reconstruct(data, given, &missing, &mut places.collect::<Vec<_>>());
-    }
-    Bytes::from(block)
+    let len = |index| body_len(data, index, block_len as u64) as usize;
+    let (shards, lens): (Vec<_>, Vec<_>) =
+        (0..data).map(|index| (index, len(index))).filter(|(_, len)| *len > 0).unzip();
+    reconstruct(data, given, &shards, &lens)
 }
 
 /// The body of fragment `index`, from `data` different others.
@@ -80,41 +64,14 @@ pub(crate) fn rebuild(data: usize, given: &[(usize, Bytes)], index: usize, block
 
 /// `len` bytes of the body of fragment `index`, from the same columns of `data` different others.
 pub(crate) fn rebuild_columns(data: usize, given: &[(usize, Bytes)], index: usize, len: usize) -> Bytes {
-    let mut columns = vec![0; len];
-    reconstruct(data, given, &[index], &mut [&mut columns]);
-    Bytes::from(columns)
+    reconstruct(data, given, &[index], &[len])
 }
 
-fn reconstruct(data: usize, given: &[(usize, Bytes)], wanted: &[usize], outputs: &mut [&mut [u8]]) {
+/// So many bytes of the bodies of each of some fragments, one behind the other.
+fn reconstruct(data: usize, given: &[(usize, Bytes)], wanted: &[usize], lens: &[usize]) -> Bytes {
     let indices: Vec<usize> = given.iter().map(|(index, _)| *index).collect();
     let sources: Vec<&[u8]> = given.iter().map(|(_, body)| &body[..]).collect();
-    combine(&express(data, &indices, wanted), &sources, outputs);
-}
-
-/// As [`Kernel::combine`], for sources and outputs of different lengths: short sources count as if zeros followed,
-/// short outputs are computed as far as they go.
-fn combine(rows: &[Vec<u8>], sources: &[&[u8]], outputs: &mut [&mut [u8]]) {
-    let kernel = Kernel::best();
-    let mut ends: Vec<usize> =
-        sources.iter().map(|source| source.len()).chain(outputs.iter().map(|output| output.len())).collect();
-    ends.sort_unstable();
-    ends.dedup();
-    let mut start = 0;
-    for end in ends.into_iter().filter(|end| *end > 0) {
-        let here: Vec<usize> = (0..sources.len()).filter(|&s| sources[s].len() >= end).collect();
-        let mut range_rows: Vec<Vec<u8>> = Vec::new();
-        let mut range_outputs: Vec<&mut [u8]> = Vec::new();
-        for (row, output) in rows.iter().zip(outputs.iter_mut()) {
-            if let Some(range) = output.get_mut(start..end) {
-                range_rows.push(here.iter().map(|&s| row[s]).collect());
-                range_outputs.push(range);
-            }
-        }
-        let range_rows: Vec<&[u8]> = range_rows.iter().map(Vec::as_slice).collect();
-        let range_sources: Vec<&[u8]> = here.iter().map(|&s| &sources[s][start..end]).collect();
-        kernel.combine(&range_rows, &range_sources, &mut range_outputs);
-        start = end;
-    }
+    Bytes::from(Kernel::best().combine(&express(data, &indices, wanted), lens, &sources))
 }
 
 #[cfg(test)]
