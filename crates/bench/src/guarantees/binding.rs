@@ -8,6 +8,7 @@ use environment::SystemEntropy;
 use seal::BlockIdentity;
 
 use crate::coding::processor_time;
+use crate::sample::median;
 
 /// What it takes of the processor, in nanoseconds for each block, to bind a block and its fragments to what they are: volume, file,
 /// place, version, creator, epoch and sealing. That is how an old version is told from the current one. A gateway cannot do
@@ -88,16 +89,14 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// How much longer the first takes, the best of several measurements of each by turns.
+/// How much longer the first takes: the median of many measurements of both by turns.
 fn difference<T>(bound: impl Fn() -> T, unbound: impl Fn() -> T) -> f64 {
-    let (count, mut least) = (1_000, [f64::INFINITY; 2]);
+    let count = 1_000;
     let once = |work: &dyn Fn() -> T| {
         let start = processor_time();
         (0..count).for_each(|_| drop(black_box(work())));
         (processor_time() - start).as_nanos() as f64 / f64::from(count)
     };
-    for _ in 0..200 {
-        least = [least[0].min(once(&bound)), least[1].min(once(&unbound))];
-    }
-    least[0] - least[1]
+    let pairs: Vec<f64> = (0..201).map(|_| once(&bound) - once(&unbound)).collect();
+    median(&pairs).median
 }

@@ -1,5 +1,7 @@
 //! `cat`: small files by the hundred, large ones with many reads under way.
 
+mod lines;
+
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt;
@@ -8,6 +10,7 @@ use clap::Args;
 use futures::{StreamExt, stream};
 use vector_client::{AttributeSet, Data, Done, Error, Kind, Open, Read, Step};
 
+use self::lines::{Lines, Manner};
 use super::place::Place;
 use super::quote::quoted_if_needed;
 use super::session::{self, Common, Session, words};
@@ -22,9 +25,8 @@ const AT_ONCE: u64 = 8 << 20;
 #[derive(Args)]
 #[command(disable_help_flag = true, after_help = "Example: kurma cat nfs://127.0.0.1/home/notes")]
 pub struct Cat {
-    /// Number the lines
-    #[arg(short = 'n', long)]
-    number: bool,
+    #[command(flatten)]
+    manner: Manner,
     #[command(flatten)]
     common: Common,
     /// Files: nfs://HOST[:PORT]/PATH, local, or - for standard input
@@ -32,17 +34,10 @@ pub struct Cat {
     files: Vec<OsString>,
 }
 
-/// Where the numbering is.
-struct Numbers {
-    wanted: bool,
-    line: u64,
-    at_start: bool,
-}
-
 impl Cat {
     pub fn run(self, _: &Context) -> Result<Outcome, Failure> {
         session::run("cat", &self.common, async |session| {
-            let mut numbers = Numbers { wanted: self.number, line: 1, at_start: true };
+            let mut lines = Lines::new(self.manner);
             let input = [OsString::from("-")];
             let files = if self.files.is_empty() { &input[..] } else { &self.files[..] };
             let mut waiting: Vec<Place> = Vec::new();
@@ -51,23 +46,25 @@ impl Cat {
                 match place {
                     Some(place) if !place.is_local => {
                         if waiting.last().is_some_and(|last| !last.client.is_same(&place.client)) {
-                            remote(session, &mut numbers, std::mem::take(&mut waiting)).await?;
+                            remote(session, &mut lines, std::mem::take(&mut waiting)).await?;
                         }
                         waiting.push(place);
                     }
                     _ => {
-                        remote(session, &mut numbers, std::mem::take(&mut waiting)).await?;
-                        local(session, &mut numbers, file);
+                        remote(session, &mut lines, std::mem::take(&mut waiting)).await?;
+                        local(session, &mut lines, file);
                     }
                 }
             }
-            remote(session, &mut numbers, waiting).await
+            remote(session, &mut lines, waiting).await?;
+            session.print(lines.end());
+            Ok(())
         })
     }
 }
 
 /// Files of this machine may be anything: pipes, terminals.
-fn local(session: &mut Session, numbers: &mut Numbers, file: &OsString) {
+fn local(session: &mut Session, lines: &mut Lines, file: &OsString) {
     let opened: std::io::Result<Box<dyn std::io::Read>> = match file == "-" {
         true => Ok(Box::new(std::io::stdin())),
         false => std::fs::File::open(file).map(|file| Box::new(file) as _),
@@ -77,7 +74,7 @@ fn local(session: &mut Session, numbers: &mut Numbers, file: &OsString) {
         loop {
             match opened.read(&mut buffer)? {
                 0 => return Ok(()),
-                count => numbers.print(session, &buffer[..count]),
+                count => session.print(lines.shown(&buffer[..count])),
             }
         }
     });
@@ -89,7 +86,7 @@ fn local(session: &mut Session, numbers: &mut Numbers, file: &OsString) {
 }
 
 /// Files of one server.
-async fn remote(session: &mut Session, numbers: &mut Numbers, places: Vec<Place>) -> Result<(), Failure> {
+async fn remote(session: &mut Session, lines: &mut Lines, places: Vec<Place>) -> Result<(), Failure> {
     let Some(client) = places.first().map(|place| place.client.clone()) else { return Ok(()) };
     let targets = places.iter().map(|place| place.target.clone()).collect();
     let wanted = AttributeSet::KIND | AttributeSet::SIZE;
@@ -113,7 +110,7 @@ async fn remote(session: &mut Session, numbers: &mut Numbers, places: Vec<Place>
                 rest = &rest[1..];
             }
             Ok(size) if *size > PART => {
-                if let Err(error) = large(session, numbers, place, *size).await? {
+                if let Err(error) = large(session, lines, place, *size).await? {
                     complain(session, place, &words(&error));
                 }
                 rest = &rest[1..];
@@ -133,7 +130,7 @@ async fn remote(session: &mut Session, numbers: &mut Numbers, places: Vec<Place>
                 let read = client.execute_each(batch.iter().map(read).collect()).await;
                 for ((place, _), read) in batch.iter().zip(read.map_err(Failure::failed)?) {
                     match read {
-                        Ok(Done::Read(data)) => numbers.print_data(session, &data),
+                        Ok(Done::Read(data)) => print(session, lines, &data),
                         Ok(_) => {}
                         Err(error) => complain(session, place, &words(&error)),
                     }
@@ -151,7 +148,7 @@ fn complain(session: &mut Session, place: &Place, words: &str) {
 
 async fn large(
     session: &mut Session,
-    numbers: &mut Numbers,
+    lines: &mut Lines,
     place: &Place,
     size: u64,
 ) -> Result<Result<(), Error>, Failure> {
@@ -170,7 +167,7 @@ async fn large(
             match part {
                 Ok(data) => {
                     next += data.len();
-                    numbers.print_data(session, &data);
+                    print(session, lines, &data);
                     if data.end_of_file || data.is_empty() {
                         break 'file;
                     }
@@ -188,22 +185,7 @@ async fn large(
     Ok(result.and(closed))
 }
 
-impl Numbers {
-    fn print_data(&mut self, session: &mut Session, data: &Data) {
-        session.bytes += data.len();
-        data.pieces.iter().for_each(|piece| self.print(session, piece));
-    }
-
-    fn print(&mut self, session: &mut Session, bytes: &[u8]) {
-        if !self.wanted {
-            return session.print(bytes);
-        }
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if std::mem::replace(&mut self.at_start, line.ends_with(b"\n")) {
-                session.print(format!("{:6}\t", self.line));
-                self.line += 1;
-            }
-            session.print(line);
-        }
-    }
+fn print(session: &mut Session, lines: &mut Lines, data: &Data) {
+    session.bytes += data.len();
+    data.pieces.iter().for_each(|piece| session.print(lines.shown(piece)));
 }

@@ -1,29 +1,28 @@
 //! `find`: one walk, hundreds of directories at once, with the attributes that the tests need and no others.
 
 mod expression;
-mod pattern;
+pub mod pattern;
+mod printf;
+mod search;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
-use serde_json::Value;
-use vector_client::{AttributeSet, Error, Kind};
 
-use self::expression::{Candidate, Expression};
-use super::place::Place;
+use self::expression::Expression;
+use self::search::Search;
 use super::quote::quoted;
-use super::session::{self, Common, Session, words};
+use super::session::{self, Common, words};
 use crate::command::Context;
 use crate::outcome::{Failure, Outcome};
 
-/// Directories read at once.
-const AT_ONCE: usize = 256;
-
 /// Find files in directory trees
 ///
-/// Tests: -name -iname -path PATTERN, -type f,d,l,b,c,p,s, -size [+-]N[cwbkMG], -mtime -mmin [+-]N, -newer FILE, -empty (files);
-/// combined by -a, -o, !, ( ). -maxdepth and -mindepth N. Actions: -print, -print0; with --json both print one object on a line.
+/// Tests: -name -iname -path PATTERN, -type f,d,l,b,c,p,s, -size [+-]N[cwbkMG], -mtime -mmin [+-]N, -newer FILE, -empty,
+/// -perm [-/]MODE, -user -group NAME, -uid -gid -links -inum [+-]N, -true, -false; combined by -a, -o, !, ( ). -maxdepth and
+/// -mindepth N, -depth. Actions: -print, -print0, -printf FORMAT, -prune, -delete, -quit; with --json what is printed is one object
+/// on a line.
 #[derive(Args)]
 #[command(
     disable_help_flag = true,
@@ -61,9 +60,13 @@ impl Find {
                     }
                 }
             }
+            let mut search = Search::new(&expression, json);
             for place in places {
+                if search.has_quit {
+                    break;
+                }
                 let place = session.place(place.as_ref() as &OsStr).await?;
-                search(session, &expression, place, json).await?;
+                search.run(session, place).await?;
             }
             Ok(())
         })
@@ -90,88 +93,4 @@ impl Find {
         });
         json
     }
-}
-
-/// A directory to be read, and how deep it is.
-type Directory = (Place, u32);
-
-async fn search(
-    session: &mut Session,
-    expression: &Expression,
-    place: Place,
-    json: bool,
-) -> Result<(), Failure> {
-    let shown = if json { AttributeSet::STAT } else { AttributeSet::KIND };
-    let wanted = expression.wanted() | shown;
-    let client = place.client.clone();
-    let found = client.attributes_of_each(vec![place.target.clone()], wanted, false).await;
-    let it = match found.map_err(Failure::failed)?.pop() {
-        Some(Ok(it)) => it,
-        Some(Err(error)) => return say(session, &place, &error),
-        None => return Ok(()),
-    };
-    let name = place.name().to_vec();
-    let name = if name.is_empty() { place.shown.clone() } else { name };
-    let candidate = Candidate { path: &place.shown, name: &name, attributes: &it };
-    show(session, expression, &candidate, 0, json);
-    let mut stack: Vec<Directory> = Vec::new();
-    if it.is(Kind::Directory) && expression.max_depth > 0 {
-        stack.push((place, 0));
-    }
-    while !stack.is_empty() {
-        let batch = stack.split_off(stack.len().saturating_sub(AT_ONCE));
-        let batch: Vec<Directory> = batch.into_iter().rev().collect();
-        let targets = batch.iter().map(|(place, _)| place.target.clone()).collect();
-        let mut walk = client.walk(targets, wanted, false);
-        let mut below = Vec::new();
-        let mut at = 0;
-        while let Some(found) = walk.next().await {
-            let Some((directory, depth)) = batch.get(at) else { break };
-            at += usize::from(found.last);
-            let entries = match found.entries {
-                Ok(entries) => entries,
-                Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
-                Err(error) => {
-                    say(session, directory, &error)?;
-                    continue;
-                }
-            };
-            for entry in entries {
-                let shown = super::place::joined(&directory.shown, &entry.name);
-                let candidate = Candidate { path: &shown, name: &entry.name, attributes: &entry.attributes };
-                show(session, expression, &candidate, depth + 1, json);
-                if entry.attributes.is(Kind::Directory) && depth + 1 < expression.max_depth {
-                    below.push((directory.join(&entry.name), depth + 1));
-                }
-            }
-        }
-        stack.extend(below.into_iter().rev());
-    }
-    Ok(())
-}
-
-fn say(session: &mut Session, place: &Place, error: &Error) -> Result<(), Failure> {
-    session.complain(format_args!("{}: {}", quoted(&place.shown), words(error)));
-    Ok(())
-}
-
-fn show(session: &mut Session, expression: &Expression, candidate: &Candidate, depth: u32, json: bool) {
-    if depth < expression.min_depth {
-        return;
-    }
-    expression.run(candidate, &mut |end| match json {
-        true => session.say(object(candidate)),
-        false => {
-            session.print(candidate.path);
-            session.print([end]);
-        }
-    });
-}
-
-/// What `ls --json` tells, and the path.
-fn object(it: &Candidate) -> Value {
-    let mut object = super::stat::object(it.attributes);
-    object["name"] = String::from_utf8_lossy(it.name).into();
-    object["path"] = String::from_utf8_lossy(it.path).into();
-    object
 }

@@ -33,6 +33,15 @@ pub struct Ls {
     /// Show kind, permissions, names, owner, group, size and time
     #[arg(short = 'l')]
     long: bool,
+    /// As -l, without the owner
+    #[arg(short = 'g')]
+    no_owner: bool,
+    /// As -l, without the group
+    #[arg(short = 'o')]
+    long_no_group: bool,
+    /// With -l, without the group
+    #[arg(short = 'G', long)]
+    no_group: bool,
     /// With all directories below
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -57,6 +66,12 @@ pub struct Ls {
     /// The other way round
     #[arg(short = 'r', long)]
     reverse: bool,
+    /// Directories before all else
+    #[arg(long)]
+    group_directories_first: bool,
+    /// Show how much space files take, in KiB
+    #[arg(short = 's', long)]
+    size: bool,
     /// Sizes with K, M, G
     #[arg(short = 'h', long)]
     human_readable: bool,
@@ -110,7 +125,7 @@ impl Ls {
     }
 
     fn is_long(&self) -> bool {
-        self.long || self.numeric_uid_gid || self.full_time
+        self.long || self.no_owner || self.long_no_group || self.numeric_uid_gid || self.full_time
     }
 
     /// Attributes that are asked for with the names.
@@ -118,7 +133,11 @@ impl Ls {
         let mut wanted = AttributeSet::NONE;
         for (wish, attributes) in [
             (self.is_long() || json, AttributeSet::STAT),
-            (self.recursive || self.slash || self.dereference, AttributeSet::KIND),
+            (
+                self.recursive || self.slash || self.dereference || self.group_directories_first,
+                AttributeSet::KIND,
+            ),
+            (self.size, AttributeSet::SPACE_USED),
             (self.classify, AttributeSet::KIND | AttributeSet::MODE),
             (self.by_time, AttributeSet::MODIFIED),
             (self.by_size, AttributeSet::SIZE),
@@ -234,6 +253,9 @@ impl Layout {
             numeric: ls.numeric_uid_gid,
             human: ls.human_readable,
             inode: ls.inode,
+            blocks: ls.size,
+            owner: !ls.no_owner,
+            group: !(ls.no_group || ls.long_no_group),
             classify: ls.classify,
             slash: ls.slash,
             columns: (ls.columns || is_terminal && !ls.one) && !ls.is_long(),

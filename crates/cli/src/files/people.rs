@@ -15,6 +15,26 @@ impl People {
         People { users: table("/etc/passwd"), groups: table("/etc/group") }
     }
 
+    /// The number of the user of this name.
+    pub fn user_id(&self, name: &str) -> Option<u32> {
+        id(&self.users, name)
+    }
+
+    /// The number of the group of this name.
+    pub fn group_id(&self, name: &str) -> Option<u32> {
+        id(&self.groups, name)
+    }
+
+    /// The number of this owner; of one whose name nobody knows here, that of nobody.
+    pub fn id_of_user(&self, owner: Option<&Owner>) -> Option<u32> {
+        number(&self.users, owner)
+    }
+
+    /// The number of this group; of one whose name nobody knows here, that of nobody.
+    pub fn id_of_group(&self, group: Option<&Owner>) -> Option<u32> {
+        number(&self.groups, group)
+    }
+
     /// A user's name, or his number if that is all that is known.
     pub fn user(&self, owner: Option<&Owner>) -> Result<String, u32> {
         named(&self.users, owner)
@@ -33,6 +53,21 @@ fn named(names: &HashMap<u32, String>, owner: Option<&Owner>) -> Result<String, 
         Some(Owner::Name(name)) => Ok(name.split('@').next().unwrap_or(name).to_owned()),
         None => Ok("?".to_owned()),
     }
+}
+
+/// As kernels do it.
+const NOBODY: u32 = 65534;
+
+fn number(names: &HashMap<u32, String>, owner: Option<&Owner>) -> Option<u32> {
+    Some(match owner? {
+        Owner::Id(number) => *number,
+        Owner::Name(name) => name.split('@').next().and_then(|name| id(names, name)).unwrap_or(NOBODY),
+    })
+}
+
+/// The least, should there be several.
+fn id(names: &HashMap<u32, String>, name: &str) -> Option<u32> {
+    names.iter().filter(|(_, known)| *known == name).map(|(id, _)| *id).min()
 }
 
 /// The first column by the third.

@@ -1,6 +1,7 @@
 //! `tar` and `untar`: archives that GNU tar and bsdtar read and write, from and to any server.
 
 mod archive;
+mod list;
 mod pack;
 mod unpack;
 
@@ -10,15 +11,16 @@ use std::path::Path;
 use clap::Args;
 
 use self::archive::Compression;
+use self::pack::Root;
 use self::unpack::Manner;
 use super::mkdir::process_umask;
 use super::session::{self, Common};
 use crate::command::Context;
 use crate::outcome::{Failure, Outcome};
 
-/// Write files and directories into an archive
+/// Write files and directories into an archive, or list what is in one
 ///
-/// Members are named from the last name of each argument on.
+/// Members are named from the last name of each argument on, and with -C as the arguments are.
 #[derive(Args)]
 #[command(
     disable_help_flag = true,
@@ -37,18 +39,32 @@ pub struct Tar {
     /// Compress as zstd; without an option, the name of the archive says how
     #[arg(long, conflicts_with_all = ["gzip", "xz"])]
     zstd: bool,
+    /// The directory that the names of files begin in: nfs://HOST[:PORT]/PATH or local
+    #[arg(short = 'C', long, value_name = "DIRECTORY")]
+    directory: Option<OsString>,
+    /// Leave out what has such a name, with all below; a pattern as in a shell. May be given several times
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<OsString>,
+    /// List what is in the archive, and with -v all that is known of it
+    #[arg(short = 't', long, conflicts_with_all = ["directory", "exclude", "files"])]
+    list: bool,
     /// Say what goes into it, on standard error
     #[arg(short = 'v', long)]
     verbose: bool,
     #[command(flatten)]
     common: Common,
     /// Files and directories: nfs://HOST[:PORT]/PATH or local
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "list")]
     files: Vec<OsString>,
 }
 
 impl Tar {
     pub fn run(self, _: &Context) -> Result<Outcome, Failure> {
+        if self.list {
+            return session::run("tar", &self.common, async |session| {
+                list::list(session, &self.file, self.verbose)
+            });
+        }
         let compression = match (self.gzip, self.xz, self.zstd) {
             (true, ..) => Compression::Gzip,
             (_, true, _) => Compression::Xz,
@@ -56,8 +72,15 @@ impl Tar {
             _ => Compression::of_name(Path::new(&self.file)),
         };
         session::run("tar", &self.common, async |session| {
-            let places = session.places(&self.files).await?;
-            pack::pack(session, &self.file, compression, places, self.verbose).await
+            let mut roots = Vec::new();
+            for file in &self.files {
+                roots.push(match &self.directory {
+                    Some(directory) => Root::below(&session.place(directory).await?, file)?,
+                    None => Root::named_by(session.place(file).await?),
+                });
+            }
+            let manner = pack::Manner { compression, exclude: self.exclude, verbose: self.verbose };
+            pack::pack(session, &self.file, manner, roots).await
         })
     }
 }

@@ -134,6 +134,62 @@ async fn attributes_are_kept_or_not_as_by_tar() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn archives_are_listed_and_leave_out_what_tar_leaves_out() {
+    let world = World::new();
+    let folder = world.local("here");
+    plant(&folder.join("tree"));
+    for name in ["two\nlines", "b\u{e4}r", "back\\slash", &"n".repeat(99), &"m".repeat(101)] {
+        std::fs::write(folder.join("tree").join(name), "x").unwrap();
+    }
+    let url = world.url("");
+    world.kurma(&folder, &["cp", "-a", "tree", &url]);
+    let sorted = |text: String| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    for (number, words) in [
+        &["tree"][..],
+        &["tree/a/", "tree/B/odd"],
+        &["."],
+        &["--exclude", "*.c", "--exclude", "n1*", "tree"],
+        &["--exclude", "a", "tree"],
+        &["--exclude", "a/deep", "tree"],
+        &["--exclude", "tree/a/*", "tree"],
+        &["--exclude", "deep/*x", "tree"],
+        &["--exclude", "tree", "tree"],
+        &["--exclude", "a", "tree/a/one", "tree/B/odd"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let [theirs, local, remote] =
+            ["theirs", "local", "remote"].map(|who| format!("../{who}{number}.tar.gz"));
+        real("tar", &folder, &[&["-czf", &theirs, "-C", &folder.to_string_lossy()], words].concat());
+        world.kurma(&folder, &[&["tar", "-zf", &local, "-C", &folder.to_string_lossy()], words].concat());
+        world.kurma(&folder, &[&["tar", "-zf", &remote, "-C", &url], words].concat());
+        for archive in [&theirs, &local, &remote] {
+            for flags in ["-tf", "-tvf"] {
+                let listed = real("tar", &folder, &[flags, archive]);
+                assert_eq!(world.kurma(&folder, &["tar", flags, archive]), listed, "{words:?}");
+            }
+        }
+        let names = |archive: &str| sorted(real("tar", &folder, &["-tf", archive]));
+        assert_eq!(names(&local), names(&theirs), "{words:?}");
+        let mut expected = names(&theirs);
+        // There is nothing else on the server.
+        expected.retain(|name| words != ["."] || name == "./" || name.starts_with("./tree"));
+        assert_eq!(names(&remote), expected, "{words:?}");
+    }
+    for words in [&["-C", &url, "/tree"][..], &["-C", &url, "tree/../tree"], &["-t", "tree"], &[]] {
+        let ended = output(kurma(&folder).args(["tar", "-f", "none.tar"]).args(words));
+        assert_eq!(ended.status.code(), Some(2), "{words:?}");
+    }
+    let ended = output(kurma(&folder).args(["tar", "-tf", "tree/file"]));
+    assert_eq!(ended.status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_written_through_links_of_an_archive_or_above_the_directory() {
     let world = World::new();
     let folder = world.local("here");

@@ -40,6 +40,30 @@ async fn what_is_found_is_what_find_finds() {
         &["-type", "f", "-mmin", "-30"],
         &["-type", "f", "-newer", "@tree/a/one"],
         &["-type", "f", "-empty"],
+        &["-empty"],
+        &["-depth", "-empty"],
+        &["-empty", "-prune", "-o", "-name", "*e*", "-print"],
+        &["-maxdepth", "1", "-empty"],
+        &["-perm", "644", "-type", "f"],
+        &["-perm", "-u+rw,g+r", "-type", "f"],
+        &["-perm", "/111", "-type", "f"],
+        &["-user", "root", "-group", "0"],
+        &["-uid", "+0"],
+        &["-gid", "-1", "-links", "+1"],
+        &["-links", "2", "-type", "f"],
+        &["-false", "-o", "-name", "a"],
+        &["-name", "deep", "-prune", "-o", "-print"],
+        &["-name", "deep", "-prune"],
+        &["-depth", "-name", "deep", "-prune", "-o", "-print"],
+        &["-depth", "-mindepth", "1", "-maxdepth", "2", "-type", "d"],
+        &[
+            "-type",
+            "f",
+            "-printf",
+            r"%p|%f|%h|%P|%d|%s|%m|%M|%u|%U|%g|%G|%n|%y|%T+|%TY-%Tm|%TS|%5f|%-9s|%%\t\101\n",
+        ],
+        &["-type", "l", "-printf", r"%f %y %M\n"],
+        &["-mindepth", "1", "-printf", r"%H|%P|%h\n"],
         &["(", "-name", "*e", "-o", "-name", "o*", ")", "-type", "f"],
         &["!", "-type", "f"],
         &["-not", "-name", "n*", "-print"],
@@ -54,6 +78,11 @@ async fn what_is_found_is_what_find_finds() {
         let remote = output(kurma(&folder).args(["find", &url]).args(&words));
         assert_eq!(Said::of(&remote, &prefix), expected, "{words:?} on the server");
     }
+    let local = &["-printf", r"%p %i %b %k %t %T@ %c %C@\n"];
+    let expected = Said::of(&output(tool("find", &folder).arg("tree").args(local)), "");
+    assert_eq!(Said::of(&output(kurma(&folder).args(["find", "tree"]).args(local)), ""), expected);
+    let first = world.kurma(&folder, &["find", &url, "-type", "f", "-print", "-quit", "-print"]);
+    assert_eq!(first.lines().count(), 1);
     let zeros = world.kurma(&folder, &["find", "tree", "-name", "n1*", "-print0"]);
     let mut names: Vec<&str> = zeros.split_terminator('\0').collect();
     names.sort_unstable();
@@ -65,6 +94,116 @@ async fn what_is_found_is_what_find_finds() {
         Said::of(&output(kurma(&folder).args(["find", "none"])), "").errors,
         ["find: 'none': No such file or directory"]
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_deleted_is_what_find_deletes() {
+    let world = World::new();
+    let folder = world.local("here");
+    for (number, words) in [
+        &["-type", "f", "-size", "+1k", "-print", "-delete"][..],
+        &["-name", "deep", "-delete"],
+        &["-path", "*/deep*", "-delete"],
+        &["-mindepth", "1", "-delete"],
+        &["-empty", "-delete", "-print"],
+        &["(", "-type", "f", "-o", "-empty", ")", "-delete"],
+        &["-depth", "-name", "a", "-prune", "-o", "-delete"],
+        &["-maxdepth", "1", "-type", "f", "-delete"],
+        &["-maxdepth", "1", "-type", "l", "-delete", "-print"],
+        &["-delete"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let [theirs, ours] = ["theirs", "ours"].map(|who| format!("{who}{number}"));
+        for root in [&theirs, &ours] {
+            plant(&folder.join(root).join("tree"));
+            std::fs::create_dir_all(folder.join(root).join("tree/many/empty/ones")).unwrap();
+            std::fs::create_dir_all(folder.join(root).join("tree/many/empty/others")).unwrap();
+        }
+        let url = world.url(&ours);
+        world.kurma(&folder, &["cp", "-a", &ours, &url]);
+        let expected = output(tool("find", &folder.join(&theirs)).arg("tree").args(words));
+        let expected = Said::of(&expected, "");
+        let local = output(kurma(&folder.join(&ours)).args(["find", "tree"]).args(words));
+        let text = |said: &Said| (said.out.clone(), said.status, said.errors.len());
+        assert_eq!(text(&Said::of(&local, "")), text(&expected), "{words:?}");
+        let remote = output(kurma(&folder).args(["find", &format!("{url}/tree")]).args(words));
+        assert_eq!(text(&Said::of(&remote, &format!("{url}/"))), text(&expected), "{words:?} on the server");
+        let mut left: Vec<String> =
+            real("find", &folder.join(&theirs), &["."]).lines().map(str::to_owned).collect();
+        left.sort();
+        for folder in [folder.join(&ours), folder.join(format!("back{number}"))] {
+            if !folder.exists() {
+                world.kurma(folder.parent().unwrap(), &["cp", "-a", &url, &folder.to_string_lossy()]);
+            }
+            let mut here: Vec<String> = real("find", &folder, &["."]).lines().map(str::to_owned).collect();
+            here.sort();
+            assert_eq!(here, left, "{words:?}");
+        }
+    }
+    for (number, start) in [
+        ".",
+        "./",
+        "tree/",
+        "tree/.",
+        "tree/..",
+        "tree/file",
+        "tree/file/",
+        "tree/file/.",
+        "tree/to-directory",
+        "tree/to-directory/",
+        "tree/to-directory/.",
+        "tree/none",
+        "",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let [theirs, ours] = ["x", "y"].map(|who| folder.join(format!("{who}{number}")));
+        for root in [&theirs, &ours] {
+            plant(&root.join("tree"));
+        }
+        let url = world.url(&format!("y{number}"));
+        world.kurma(&folder, &["cp", "-a", &ours.to_string_lossy(), &url]);
+        let start = |prefix: &str| (!start.is_empty()).then(|| format!("{prefix}{start}"));
+        let expected = output(tool("find", &theirs).args(start("")).arg("-delete"));
+        let local = output(kurma(&ours).arg("find").args(start("")).arg("-delete"));
+        let said = |output| {
+            let mut said = Said::of(output, "");
+            // By then it is gone, and so is the way there.
+            said.errors.iter_mut().filter(|it| it.contains("tree/..")).for_each(String::clear);
+            said
+        };
+        assert_eq!(said(&local), said(&expected), "{:?}", start(""));
+        let left = |folder: &Path| {
+            let mut left: Vec<String> = real("find", folder, &["."]).lines().map(str::to_owned).collect();
+            left.sort();
+            left
+        };
+        assert_eq!(left(&ours), left(&theirs), "{:?}", start(""));
+        // What is shown of a URL is never just a dot.
+        if let Some(there) = start(&format!("{url}/")).filter(|_| start("") != Some(".".to_owned())) {
+            let remote = output(kurma(&folder).args(["find", &there, "-delete"]));
+            assert_eq!(remote.status, expected.status, "{there}");
+            let back = folder.join(format!("z{number}"));
+            world.kurma(&folder, &["cp", "-a", &url, &back.to_string_lossy()]);
+            assert_eq!(left(&back), left(&theirs), "{there}");
+        }
+    }
+    // More names than are removed at once, and more than one page.
+    let many = folder.join("many");
+    std::fs::create_dir(&many).unwrap();
+    (0..9_000).for_each(|n| std::fs::write(many.join(format!("n{n}")), "").unwrap());
+    let url = world.url("many");
+    world.kurma(&folder, &["cp", "-a", "many", &url]);
+    for start in ["many", &url] {
+        world.kurma(&folder, &["find", start, "-name", "n?*[05]", "-delete"]);
+        assert_eq!(world.kurma(&folder, &["ls", start]).lines().count(), 7_202, "{start}");
+        world.kurma(&folder, &["find", start, "-delete"]);
+        assert_eq!(output(kurma(&folder).args(["ls", start])).status.code(), Some(2), "{start}");
+    }
+    world.gateway.check();
 }
 
 /// What `find` printed, an object a line, by path.

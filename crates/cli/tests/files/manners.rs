@@ -73,6 +73,33 @@ fn compare(cases: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cat_shows_lines_as_cat_does() {
+    let world = World::new();
+    let folder = world.local("here");
+    let all: Vec<u8> = (0..=255).collect();
+    std::fs::write(folder.join("all"), [&all[..], b"\n"].concat()).unwrap();
+    std::fs::write(folder.join("lines"), "one\n\n\n\n\ttwo\r\n\r\nthree\n\n").unwrap();
+    std::fs::write(folder.join("open"), "\n\nends in the middle").unwrap();
+    std::fs::write(folder.join("large"), "line\n\n\n".repeat(400_000)).unwrap();
+    let names = ["lines", "open", "all", "lines", "large", "open"];
+    for name in &names {
+        world.kurma(&folder, &["cp", name, &world.url("")]);
+    }
+    for flags in
+        ["", "-n", "-b", "-s", "-E", "-T", "-v", "-A", "-e", "-t", "-ns", "-bsE", "-nb", "-sA", "-nET"]
+    {
+        let flags = || flags.split_whitespace();
+        let expected = output(tool("cat", &folder).args(flags()).args(names)).stdout;
+        let local = output(kurma(&folder).arg("cat").args(flags()).args(names)).stdout;
+        assert!(local == expected, "{:?}", flags().collect::<Vec<_>>());
+        let urls = names.map(|name| world.url(name));
+        let remote = output(kurma(&folder).arg("cat").args(flags()).args(urls)).stdout;
+        assert!(remote == expected, "{:?} on the server", flags().collect::<Vec<_>>());
+    }
+    world.gateway.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rm_removes_as_rm_does() {
     compare(&[
         "rm @a",

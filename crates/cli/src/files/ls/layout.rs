@@ -16,6 +16,12 @@ pub struct Layout {
     pub numeric: bool,
     pub human: bool,
     pub inode: bool,
+    /// How much space it takes.
+    pub blocks: bool,
+    /// With `long`.
+    pub owner: bool,
+    /// With `long`.
+    pub group: bool,
     pub classify: bool,
     pub slash: bool,
     pub columns: bool,
@@ -41,19 +47,19 @@ impl Layout {
         directory: &str,
     ) {
         if self.json {
-            self.objects.extend(lines.iter().map(|line| object(line, directory)));
-        } else if self.long {
-            if let Some(blocks) = total {
-                let total = if self.human { human(blocks * 512) } else { blocks.div_ceil(2).to_string() };
-                session.say(format_args!("total {total}"));
-            }
+            return self.objects.extend(lines.iter().map(|line| object(line, directory)));
+        }
+        if let Some(blocks) = total.filter(|_| self.long || self.blocks) {
+            session.say(format_args!("total {}", self.blocks_text(blocks)));
+        }
+        if self.long {
             self.print_long(session, lines, more);
         } else if self.columns {
-            self.print_columns(session, lines);
+            self.print_columns(session, lines, more);
         } else {
-            let width = self.inode_width(lines);
+            let widths = self.front_widths(lines.iter().chain(more));
             for line in lines {
-                let mut text = self.inode(line, width);
+                let mut text = self.front(line, widths);
                 text.extend(self.name(line));
                 text.push(b'\n');
                 session.print(text);
@@ -67,15 +73,31 @@ impl Layout {
         }
     }
 
-    fn inode_width(&self, lines: &[Line]) -> usize {
-        lines.iter().map(|line| inode_text(line).len()).max().unwrap_or(0)
+    /// Number of the file, and space it takes.
+    fn front_widths<'a>(&self, lines: impl Iterator<Item = &'a Line>) -> (usize, usize) {
+        lines.fold((0, 0), |(inode, blocks), line| {
+            (inode.max(inode_text(line).len()), blocks.max(self.blocks_of(line).len()))
+        })
     }
 
-    fn inode(&self, line: &Line, width: usize) -> Vec<u8> {
-        match self.inode {
-            true => format!("{:>width$} ", inode_text(line)).into_bytes(),
-            false => Vec::new(),
+    fn front(&self, line: &Line, (inode, blocks): (usize, usize)) -> Vec<u8> {
+        let mut text = String::new();
+        if self.inode {
+            text += &format!("{:>inode$} ", inode_text(line));
         }
+        if self.blocks {
+            text += &format!("{:>blocks$} ", self.blocks_of(line));
+        }
+        text.into_bytes()
+    }
+
+    fn blocks_of(&self, line: &Line) -> String {
+        line.attributes.space_used.map_or("?".into(), |bytes| self.blocks_text(bytes / 512))
+    }
+
+    /// Of so many times 512 bytes.
+    fn blocks_text(&self, blocks: u64) -> String {
+        if self.human { human(blocks * 512) } else { blocks.div_ceil(2).to_string() }
     }
 
     /// The name with its mark.
@@ -117,9 +139,9 @@ impl Layout {
                 *width = cell.0.len().max(*width);
             }
         }
-        let inodes = self.inode_width(lines);
+        let front = self.front_widths(lines.iter().chain(more));
         for (line, row) in lines.iter().zip(rows) {
-            let mut text = self.inode(line, inodes);
+            let mut text = self.front(line, front);
             for (Cell(cell, is_right), width) in row.into_iter().zip(&widths) {
                 let padded = match is_right {
                     true => format!("{cell:>width$} "),
@@ -166,21 +188,22 @@ impl Layout {
             TimeStyle::FullIso => date::full(time),
             TimeStyle::LongIso => date::formatted(time, "%Y-%m-%d %H:%M"),
         });
-        vec![
-            Cell(mode::text(it.kind, it.mode.unwrap_or(0)), false),
-            Cell(it.links.map_or("?".into(), |links| links.to_string()), true),
-            who(user),
-            who(group),
-            Cell(size, true),
-            Cell(time, true),
-        ]
+        let cells = [
+            Some(Cell(mode::text(it.kind, it.mode.unwrap_or(0)), false)),
+            Some(Cell(it.links.map_or("?".into(), |links| links.to_string()), true)),
+            self.owner.then(|| who(user)),
+            self.group.then(|| who(group)),
+            Some(Cell(size, true)),
+            Some(Cell(time, true)),
+        ];
+        cells.into_iter().flatten().collect()
     }
 
     /// As few rows as fit, names one below the other.
-    fn print_columns(&self, session: &mut Session, lines: &[Line]) {
-        let inodes = self.inode_width(lines);
+    fn print_columns(&self, session: &mut Session, lines: &[Line], more: &[Line]) {
+        let front = self.front_widths(lines.iter().chain(more));
         let names: Vec<Vec<u8>> =
-            lines.iter().map(|line| [self.inode(line, inodes), self.name(line)].concat()).collect();
+            lines.iter().map(|line| [self.front(line, front), self.name(line)].concat()).collect();
         let widths: Vec<usize> =
             names.iter().map(|name| String::from_utf8_lossy(name).chars().count() + 2).collect();
         let screen = std::env::var("COLUMNS").ok().and_then(|it| it.parse().ok());

@@ -1,5 +1,7 @@
 use std::cmp::{Ordering, Reverse};
 
+use vector_client::Kind;
+
 use super::Ls;
 use super::read::Line;
 
@@ -19,4 +21,12 @@ pub fn sort(ls: &Ls, lines: &mut [Line]) {
         first.then_with(|| a.name.cmp(&b.name))
     };
     lines.sort_by(|a, b| if ls.reverse { order(b, a) } else { order(a, b) });
+    if ls.group_directories_first {
+        lines.sort_by_key(|line| !leads_to_directory(line));
+    }
+}
+
+/// Whether it is a directory, or a link to one as far as that was looked at.
+fn leads_to_directory(line: &Line) -> bool {
+    line.linked.as_ref().unwrap_or(&line.attributes).is(Kind::Directory)
 }

@@ -230,23 +230,23 @@ async fn follow(
             }
         }
     }
-    if !ls.is_long() {
-        return Ok(());
-    }
     let mut links: Vec<_> = lines.iter_mut().filter(is_link).collect();
-    let steps = links.iter().map(|line| Step::ReadLink(line.place.target.clone())).collect();
-    let found = client.execute_each(steps).await.map_err(Failure::failed)?;
-    for (line, found) in links.iter_mut().zip(found) {
-        if let Ok(Done::Link(text)) = found {
-            line.link = Some(text.to_vec());
-        }
-    }
-    if ls.classify {
+    if ls.group_directories_first || ls.is_long() && ls.classify {
         let targets = links.iter().map(|line| line.place.target.clone()).collect();
         let wanted = AttributeSet::KIND | AttributeSet::MODE;
         let found = client.attributes_of_each(targets, wanted, true).await.map_err(Failure::failed)?;
         for (line, found) in links.iter_mut().zip(found) {
             line.linked = found.ok();
+        }
+    }
+    if !ls.is_long() {
+        return Ok(());
+    }
+    let steps = links.iter().map(|line| Step::ReadLink(line.place.target.clone())).collect();
+    let found = client.execute_each(steps).await.map_err(Failure::failed)?;
+    for (line, found) in links.iter_mut().zip(found) {
+        if let Ok(Done::Link(text)) = found {
+            line.link = Some(text.to_vec());
         }
     }
     Ok(())

@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use bytes::{Buf, Bytes};
 use futures::{StreamExt, stream};
@@ -15,8 +14,9 @@ use vector_client::{
 };
 
 use super::archive::{Compression, Output};
+use crate::files::find::pattern;
 use crate::files::people::People;
-use crate::files::place::{Place, joined};
+use crate::files::place::{Place, joined, trimmed};
 use crate::files::quote::quoted_if_needed;
 use crate::files::session::{Session, words};
 use crate::outcome::{Failure, hint};
@@ -61,12 +61,67 @@ struct Pending {
 /// Which object it is.
 type Identity = ((u64, u64), u64);
 
+/// What goes into an archive, with all below.
+pub struct Root {
+    place: Place,
+    /// Its name there.
+    name: Vec<u8>,
+}
+
+impl Root {
+    /// Named by the last of its names.
+    pub fn named_by(place: Place) -> Root {
+        let name = match place.name() {
+            b"" | b".." => b".".to_vec(),
+            name => name.to_vec(),
+        };
+        Root { place, name }
+    }
+
+    /// Named as it is below a directory.
+    pub fn below(directory: &Place, file: &OsStr) -> Result<Root, Failure> {
+        let (bytes, name) = (file.as_bytes(), trimmed(file.as_bytes()));
+        let leads_out = bytes.starts_with(b"/") || name.split(|byte| *byte == b'/').any(|it| it == b"..");
+        if leads_out || bytes.starts_with(b"nfs://") || name.is_empty() {
+            let shown = quoted_if_needed(bytes);
+            let words = "with -C, give a path below the directory";
+            return Err(Failure::usage(format_args!("tar: {shown}: {words}")));
+        }
+        Ok(Root { place: directory.join(name), name: name.to_vec() })
+    }
+}
+
+/// How an archive is written.
+pub struct Manner {
+    pub compression: Compression,
+    /// Patterns of names that are left out.
+    pub exclude: Vec<OsString>,
+    /// Say what goes into it.
+    pub verbose: bool,
+}
+
+impl Manner {
+    /// Whether it, or something that it is in, is left out.
+    fn excludes_root(&self, name: &[u8]) -> bool {
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        slashes.chain([name.len()]).any(|end| self.excludes(&name[..end]))
+    }
+
+    /// As GNU tar does: a pattern fits the whole name or what follows a slash in it, and its wildcards fit slashes.
+    fn excludes(&self, name: &[u8]) -> bool {
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
+        let mut starts = slashes.chain([0]);
+        !self.exclude.is_empty()
+            && starts.any(|start| self.exclude.iter().any(|it| pattern::fits(it.as_bytes(), &name[start..])))
+    }
+}
+
 struct Packer<'a> {
     session: &'a mut Session,
     client: Client,
     pieces: Sender<Piece>,
     people: People,
-    verbose: bool,
+    manner: &'a Manner,
     progress: Progress,
     waiting: Vec<Waiting>,
     bytes: u64,
@@ -79,22 +134,22 @@ struct Closed;
 pub async fn pack(
     session: &mut Session,
     archive: &OsStr,
-    compression: Compression,
-    places: Vec<Place>,
-    verbose: bool,
+    manner: Manner,
+    roots: Vec<Root>,
 ) -> Result<(), Failure> {
+    let compression = manner.compression;
     let (sender, receiver) = channel(QUEUE);
     let shown = quoted_if_needed(archive.as_bytes());
     let archive: OsString = archive.to_owned();
     let writer = tokio::task::spawn_blocking(move || write(&archive, compression, receiver));
     let packed = async {
-        for run in places.chunk_by(|a, b| a.client.is_same(&b.client)) {
+        for run in roots.chunk_by(|a, b| a.place.client.is_same(&b.place.client)) {
             let mut packer = Packer {
                 session: &mut *session,
-                client: run[0].client.clone(),
+                client: run[0].place.client.clone(),
                 pieces: sender.clone(),
                 people: People::known(),
-                verbose,
+                manner: &manner,
                 progress: Progress::new("tar"),
                 waiting: Vec::new(),
                 bytes: 0,
@@ -134,20 +189,39 @@ fn write(archive: &OsStr, compression: Compression, mut pieces: Receiver<Piece>)
         let Piece::Member { mut header, name, link, size } = piece else {
             return Err(io::Error::other("data without a member"));
         };
-        let name = Path::new(OsStr::from_bytes(&name));
-        match link {
-            // The text as it is, if it fits.
-            Some(link) if header.set_link_name_literal(&link).is_ok() => {
-                builder.append_data(&mut header, name, io::empty())?;
-            }
-            Some(link) => builder.append_link(&mut header, name, OsStr::from_bytes(&link))?,
-            None => {
-                let content = Content { pieces: &mut pieces, left: size, piece: Bytes::new() };
-                builder.append_data(&mut header, name, content)?;
-            }
+        if let Some(link) = link.filter(|link| header.set_link_name_literal(link).is_err()) {
+            append_long(&mut builder, EntryType::GNULongLink, &link)?;
+            start(&mut header.as_old_mut().linkname, &link);
         }
+        // Names as they are: `./a` is another one than `a`.
+        if name.len() > header.as_old().name.len() {
+            append_long(&mut builder, EntryType::GNULongName, &name)?;
+        }
+        start(&mut header.as_old_mut().name, &name);
+        header.set_cksum();
+        let mut content = Content { pieces: &mut pieces, left: size, piece: Bytes::new() };
+        builder.append(&header, &mut content)?;
     }
     builder.into_inner()?.finish()
+}
+
+/// What does not fit into the header of the next member.
+fn append_long(builder: &mut tar::Builder<Output>, kind: EntryType, text: &[u8]) -> io::Result<()> {
+    let mut header = Header::new_gnu();
+    start(&mut header.as_old_mut().name, b"././@LongLink");
+    header.set_entry_type(kind);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(text.len() as u64 + 1);
+    header.set_cksum();
+    builder.append(&header, [text, &[0]].concat().as_slice())
+}
+
+/// As much of it as fits.
+fn start(field: &mut [u8], text: &[u8]) {
+    field.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
 }
 
 /// The content of a member, as it comes.
@@ -174,14 +248,10 @@ impl Read for Content<'_> {
 
 impl Packer<'_> {
     /// Each directory is followed by all that is in it, as readers expect it who give a directory its time when they have left it.
-    async fn trees(&mut self, places: &[Place]) -> Result<Result<(), Closed>, Failure> {
-        let targets = places.iter().map(|place| place.target.clone()).collect();
+    async fn trees(&mut self, roots: &[Root]) -> Result<Result<(), Closed>, Failure> {
+        let targets = roots.iter().map(|root| root.place.target.clone()).collect();
         let found = self.client.attributes_of_each(targets, AttributeSet::STAT, false).await;
-        for (place, found) in places.iter().zip(found.map_err(Failure::failed)?) {
-            let name = match place.name() {
-                b"" | b".." => b".".to_vec(),
-                name => name.to_vec(),
-            };
+        for (Root { place, name }, found) in roots.iter().zip(found.map_err(Failure::failed)?) {
             let attributes = match found {
                 Ok(attributes) => attributes,
                 Err(error) => {
@@ -190,7 +260,10 @@ impl Packer<'_> {
                 }
             };
             let is_directory = attributes.is(Kind::Directory);
-            let object = Waiting { name, place: place.clone(), attributes, first: None };
+            if self.manner.excludes_root(name) {
+                continue;
+            }
+            let object = Waiting { name: name.clone(), place: place.clone(), attributes, first: None };
             let sent = if is_directory { self.tree(object).await? } else { self.take(object).await? };
             if sent.is_err() {
                 return Ok(sent);
@@ -237,8 +310,12 @@ impl Packer<'_> {
             match found.entries {
                 Ok(more) => {
                     for entry in more {
+                        let name = joined(&pending.directory.name, &entry.name);
+                        if self.manner.excludes(&name) {
+                            continue;
+                        }
                         let object = Waiting {
-                            name: joined(&pending.directory.name, &entry.name),
+                            name,
                             place: pending.directory.place.join(&entry.name),
                             attributes: entry.attributes,
                             first: None,
@@ -415,7 +492,7 @@ impl Packer<'_> {
         link: Option<Vec<u8>>,
         size: u64,
     ) -> Result<(), Closed> {
-        if self.verbose {
+        if self.manner.verbose {
             hint(quoted_if_needed(&name));
         }
         let header = Box::new(header);
@@ -424,7 +501,7 @@ impl Packer<'_> {
 
     async fn data(&mut self, data: Bytes) -> Result<(), Closed> {
         self.session.bytes += data.len() as u64;
-        if !self.verbose {
+        if !self.manner.verbose {
             // The names would be written into the line.
             self.progress.set(self.session.bytes, None, true);
         }
