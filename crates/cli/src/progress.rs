@@ -34,6 +34,14 @@ impl Progress {
         Progress { begun: Instant::now(), bar, form: None, is_shown: false }
     }
 
+    /// Not if names are told of on the way: they would be written into the line.
+    pub fn unless(mut self, names_are_told: bool) -> Progress {
+        if names_are_told {
+            self.bar = None;
+        }
+        self
+    }
+
     /// Whether anybody sees it.
     pub fn is_watched(&self) -> bool {
         self.bar.is_some()

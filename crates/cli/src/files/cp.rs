@@ -184,7 +184,7 @@ pub async fn copy(
             copies: run,
             replace,
             verbose,
-            progress: Progress::new(tool),
+            progress: Progress::new(tool).unless(verbose.is_some()),
             incomplete: vec![false; run.len()],
         };
         from.cp_recursive(targets, to, options, &mut report).await.map_err(Failure::failed)?;

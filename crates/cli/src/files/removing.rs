@@ -20,7 +20,7 @@ pub async fn remove_trees(
     verbose: bool,
     force: bool,
 ) -> Result<(), Failure> {
-    let mut progress = Progress::new(session.tool);
+    let mut progress = Progress::new(session.tool).unless(verbose);
     let mut removed = 0;
     for (client, places) in by_client(places) {
         let targets = places.iter().map(|place| place.target.clone()).collect();

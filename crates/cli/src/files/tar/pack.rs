@@ -150,7 +150,7 @@ pub async fn pack(
                 pieces: sender.clone(),
                 people: People::known(),
                 manner: &manner,
-                progress: Progress::new("tar"),
+                progress: Progress::new("tar").unless(manner.verbose),
                 waiting: Vec::new(),
                 bytes: 0,
                 seen: HashMap::new(),
@@ -501,10 +501,7 @@ impl Packer<'_> {
 
     async fn data(&mut self, data: Bytes) -> Result<(), Closed> {
         self.session.bytes += data.len() as u64;
-        if !self.manner.verbose {
-            // The names would be written into the line.
-            self.progress.set(self.session.bytes, None, true);
-        }
+        self.progress.set(self.session.bytes, None, true);
         self.pieces.send(Piece::Data(data)).await.map_err(|_| Closed)
     }
 

@@ -100,7 +100,7 @@ pub async fn unpack(
     let shown = quoted_if_needed(archive.as_bytes());
     let archive: OsString = archive.to_owned();
     let count = Arc::new(AtomicU64::new(0));
-    let (progress, length) = (Progress::new("untar"), archive::length(&archive));
+    let (progress, length) = (Progress::new("untar").unless(manner.verbose), archive::length(&archive));
     let pieces = Pieces { receiver, count: count.clone(), length, progress };
     let reader = tokio::task::spawn_blocking(move || read(&archive, count, &sender));
     let mut unpacker = Unpacker {
