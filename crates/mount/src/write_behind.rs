@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -36,6 +37,9 @@ pub(crate) const REST: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct WriteBehind {
     state: Mutex<State>,
+    /// Written since everything was stable. Changes only while the state is locked, and is read without: a lock that the list of all
+    /// dirty files takes, while whoever holds it puts his file on that list, is a deadlock.
+    wrote: AtomicBool,
     /// A WRITE has come back.
     landed: Notify,
     /// One who makes data stable at a time: who comes second must not find nothing to do before that is done.
@@ -45,13 +49,26 @@ pub(crate) struct WriteBehind {
 #[derive(Default)]
 struct State {
     gathered: Option<Gathered>,
-    flying: Vec<Range<u64>>,
+    /// What is no longer gathered and not yet at the server, in the order written.
+    flying: Vec<Flying>,
+    /// How many there have been.
+    flights: u64,
     /// In the order written, at the server, but not stable there.
     unstable: Vec<Unstable>,
-    /// Written since everything was stable.
-    wrote: bool,
     /// The first error that nobody has been told of.
     error: Option<Errno>,
+}
+
+struct Flying {
+    number: u64,
+    bytes: Range<u64>,
+    is_sent: bool,
+}
+
+/// Ends the flight of a piece when it is dropped.
+struct Flight {
+    inode: Arc<Inode>,
+    number: u64,
 }
 
 /// Pieces that follow each other, not yet sent.
@@ -76,6 +93,45 @@ impl Gathered {
     }
 }
 
+impl State {
+    /// From now on these bytes are on their way.
+    fn fly(&mut self, bytes: Range<u64>) -> u64 {
+        let number = self.flights;
+        self.flights += 1;
+        self.flying.push(Flying { number, bytes, is_sent: false });
+        number
+    }
+
+    fn land(&mut self, number: u64) {
+        self.flying.retain(|it| it.number != number);
+    }
+
+    /// What was gathered, on its way.
+    fn fly_gathered(&mut self, inode: &Arc<Inode>) -> Option<(Gathered, Flight)> {
+        let gathered = self.gathered.take()?;
+        let number = self.fly(gathered.range());
+        Some((gathered, Flight { inode: inode.clone(), number }))
+    }
+
+    /// Sends it if there is room and nothing older is under way for the same bytes.
+    fn may_send(&mut self, number: u64) -> bool {
+        let Some(place) = self.flying.iter().position(|it| it.number == number) else { return true };
+        let (older, bytes) = (&self.flying[..place], &self.flying[place].bytes);
+        let has_room = self.flying.iter().filter(|it| it.is_sent).count() < PARALLEL;
+        let may = has_room && !older.iter().any(|it| overlap(&it.bytes, bytes));
+        self.flying[place].is_sent |= may;
+        may
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let writer = &self.inode.writer;
+        writer.state.lock().land(self.number);
+        writer.landed.notify_waiters();
+    }
+}
+
 fn range(offset: u64, length: usize) -> Range<u64> {
     offset..offset.saturating_add(length as u64)
 }
@@ -87,26 +143,23 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 impl WriteBehind {
     /// Whether something was written that is not known to be stable.
     pub fn is_busy(&self) -> bool {
-        self.state.lock().wrote
+        self.wrote.load(Ordering::Acquire)
     }
 
     fn concerns(&self, wanted: &Range<u64>) -> bool {
         let state = self.state.lock();
         let gathered = state.gathered.as_ref().is_some_and(|gathered| overlap(&gathered.range(), wanted));
-        gathered || state.flying.iter().any(|flying| overlap(flying, wanted))
+        gathered || state.flying.iter().any(|flying| overlap(&flying.bytes, wanted))
     }
 
-    /// Waits until at most so many WRITEs are under way, and none of them concerns the range.
-    async fn wait_for_room(&self, most: usize, wanted: &Range<u64>) {
+    /// Waits until it is so; asks whenever a WRITE has come back.
+    async fn wait_until(&self, is_so: impl Fn(&mut State) -> bool) {
         loop {
             let landed = self.landed.notified();
             let mut landed = std::pin::pin!(landed);
             landed.as_mut().enable();
-            {
-                let state = self.state.lock();
-                if state.flying.len() <= most && !state.flying.iter().any(|flying| overlap(flying, wanted)) {
-                    return;
-                }
+            if is_so(&mut self.state.lock()) {
+                return;
             }
             landed.await;
         }
@@ -144,50 +197,47 @@ impl Core {
             return Err(error);
         }
         let permit = self.room_for(data.len()).await?;
-        let transfer = self.transfer as usize;
-        let due = {
+        let (inode, transfer) = (&opened.inode, self.transfer as usize);
+        // Nothing leaves the state without being on its way: who makes data stable must not find neither.
+        let (is_first, before, own) = {
             let mut state = writer.state.lock();
-            if !state.wrote {
-                state.wrote = true;
-                self.dirty.add(&opened.inode);
-            }
-            let fits = state.gathered.as_ref().is_some_and(|gathered| {
+            let is_first = !writer.wrote.swap(true, Ordering::AcqRel);
+            let fits = |gathered: &Gathered| {
                 gathered.range().end == offset
                     && gathered.data.len() + data.len() <= transfer
                     && Arc::ptr_eq(&gathered.opened, opened)
-            });
-            match &mut state.gathered {
-                Some(gathered) if fits => {
+            };
+            match state.gathered.as_mut().filter(|gathered| fits(gathered)) {
+                Some(gathered) => {
                     gathered.data.extend_from_slice(&data);
                     gathered.permits.push(permit);
-                    match gathered.data.len() == transfer {
-                        true => state.gathered.take().map(|gathered| (Some(gathered), None)),
-                        false => None,
-                    }
+                    let is_full = gathered.data.len() == transfer;
+                    let full = if is_full { state.fly_gathered(inode) } else { None };
+                    (is_first, full, None)
                 }
-                _ => Some((state.gathered.take(), Some((data, permit)))),
+                None => {
+                    let before = state.fly_gathered(inode);
+                    let permits = vec![permit];
+                    let own = if data.len() >= transfer / 2 {
+                        let number = state.fly(range(offset, data.len()));
+                        Some((data, permits, Flight { inode: inode.clone(), number }))
+                    } else {
+                        let data = BytesMut::from(&data[..]);
+                        state.gathered = Some(Gathered { opened: opened.clone(), offset, data, permits });
+                        None
+                    };
+                    (is_first, before, own)
+                }
             }
         };
-        let Some((before, rest)) = due else { return Ok(()) };
-        if let Some(before) = before {
-            self.send(before.opened, before.offset, before.data.freeze(), before.permits).await;
+        if is_first {
+            self.dirty.add(inode);
         }
-        let Some((data, permit)) = rest else { return Ok(()) };
-        if data.len() >= transfer / 2 {
-            self.send(opened.clone(), offset, data, vec![permit]).await;
-            return Ok(());
+        if let Some((before, flight)) = before {
+            self.send(before.opened, before.offset, before.data.freeze(), before.permits, flight).await;
         }
-        let mut gathered = Gathered {
-            opened: opened.clone(),
-            offset,
-            data: BytesMut::with_capacity(data.len()),
-            permits: vec![permit],
-        };
-        gathered.data.extend_from_slice(&data);
-        // Another writer of the same file may have gathered something meanwhile.
-        let other = writer.state.lock().gathered.replace(gathered);
-        if let Some(other) = other {
-            self.send(other.opened, other.offset, other.data.freeze(), other.permits).await;
+        if let Some((data, permits, flight)) = own {
+            self.send(opened.clone(), offset, data, permits, flight).await;
         }
         Ok(())
     }
@@ -218,24 +268,20 @@ impl Core {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Sends a WRITE, as soon as there is room for one and no other is under way for the same bytes.
+    /// Sends a WRITE, as soon as there is room for one and no older one is under way for the same bytes.
     async fn send(
         self: &Arc<Core>,
         opened: Arc<Opened>,
         offset: u64,
         data: Bytes,
         permits: Vec<OwnedSemaphorePermit>,
+        flight: Flight,
     ) {
-        let bytes = range(offset, data.len());
-        opened.inode.writer.wait_for_room(PARALLEL - 1, &bytes).await;
-        opened.inode.writer.state.lock().flying.push(bytes.clone());
+        opened.inode.writer.wait_until(|state| state.may_send(flight.number)).await;
         let task = async move {
             let sent = write_all(&opened, offset, &data, StableHow::Unstable).await;
             let writer = &opened.inode.writer;
             let mut state = writer.state.lock();
-            if let Some(place) = state.flying.iter().position(|flying| *flying == bytes) {
-                state.flying.swap_remove(place);
-            }
             match sent {
                 Ok(None) => {}
                 Ok(Some(verifier)) => {
@@ -247,7 +293,7 @@ impl Core {
                 }
             }
             drop(state);
-            writer.landed.notify_waiters();
+            drop(flight);
         };
         self.tasks.spawn_on(task, &self.runtime);
     }
@@ -261,11 +307,11 @@ impl Core {
     }
 
     async fn flush_whole(self: &Arc<Core>, inode: &Arc<Inode>) {
-        let gathered = inode.writer.state.lock().gathered.take();
-        if let Some(Gathered { opened, offset, data, permits }) = gathered {
-            self.send(opened, offset, data.freeze(), permits).await;
+        let gathered = inode.writer.state.lock().fly_gathered(inode);
+        if let Some((Gathered { opened, offset, data, permits }, flight)) = gathered {
+            self.send(opened, offset, data.freeze(), permits, flight).await;
         }
-        inode.writer.wait_for_room(0, &(0..0)).await;
+        inode.writer.wait_until(|state| state.flying.is_empty()).await;
     }
 
     /// The same if any of it concerns the range.
@@ -292,7 +338,7 @@ impl Core {
     async fn make_whole_stable(self: &Arc<Core>, inode: &Arc<Inode>) {
         let _one = inode.writer.settling.lock().await;
         let attributes = match self.alone(inode) {
-            Some(gathered) => self.write_through(inode, gathered).await,
+            Some((gathered, flight)) => self.write_through(gathered, flight).await,
             None => {
                 self.flush_whole(inode).await;
                 self.commit(inode).await
@@ -300,13 +346,14 @@ impl Core {
         };
         // Before anybody believes that nothing is on its way.
         self.touch(inode);
-        let mut state = inode.writer.state.lock();
+        let state = inode.writer.state.lock();
         // What was written meanwhile is for the next time.
-        state.wrote = state.gathered.is_some() || !state.flying.is_empty() || !state.unstable.is_empty();
-        if state.wrote {
+        let is_left = state.gathered.is_some() || !state.flying.is_empty() || !state.unstable.is_empty();
+        inode.writer.wrote.store(is_left, Ordering::Release);
+        drop(state);
+        if is_left {
             self.dirty.add(inode);
         }
-        drop(state);
         match attributes {
             Ok(values) => inode.known.lock().cached = values.and_then(|values| values.change),
             Err(error) => {
@@ -317,27 +364,17 @@ impl Core {
         self.touch(inode);
     }
 
-    /// What is gathered if there is nothing else.
-    fn alone(&self, inode: &Inode) -> Option<Gathered> {
+    /// What is gathered if there is nothing else, on its way.
+    fn alone(&self, inode: &Arc<Inode>) -> Option<(Gathered, Flight)> {
         let mut state = inode.writer.state.lock();
         let alone = state.flying.is_empty() && state.unstable.is_empty();
-        if !alone {
-            return None;
-        }
-        let gathered = state.gathered.take()?;
-        state.flying.push(gathered.range());
-        Some(gathered)
+        alone.then(|| state.fly_gathered(inode)).flatten()
     }
 
     /// Small files in one round trip.
-    async fn write_through(&self, inode: &Inode, gathered: Gathered) -> Answer<Option<AttributeValues>> {
+    async fn write_through(&self, gathered: Gathered, _flight: Flight) -> Answer<Option<AttributeValues>> {
         let Gathered { opened, offset, data, permits: _permits } = gathered;
-        let data = data.freeze();
-        let outcome = write_and_look(&opened, offset, &data).await;
-        let bytes = range(offset, data.len());
-        inode.writer.state.lock().flying.retain(|flying| *flying != bytes);
-        inode.writer.landed.notify_waiters();
-        outcome
+        write_and_look(&opened, offset, &data.freeze()).await
     }
 
     /// COMMIT, and again what the server has lost by a restart (RFC 8881 §18.3.3).
@@ -425,4 +462,37 @@ async fn write_all(
         }
     }
     Ok(verifier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_older_goes_first_where_both_write_the_same_bytes() {
+        let mut state = State::default();
+        let [one, two, apart, three] = [0..10, 5..15, 20..30, 9..25].map(|bytes| state.fly(bytes));
+        assert!(!state.may_send(two) && !state.may_send(three));
+        assert!(state.may_send(one) && state.may_send(apart) && !state.may_send(two));
+        state.land(one);
+        assert!(state.may_send(two) && !state.may_send(three));
+        state.land(apart);
+        assert!(!state.may_send(three));
+        state.land(two);
+        assert!(state.may_send(three));
+        state.land(three);
+        assert!(state.flying.is_empty());
+    }
+
+    #[test]
+    fn no_more_than_some_are_sent_at_once_and_those_that_wait_do_not_count() {
+        let mut state = State::default();
+        let flights: Vec<u64> = (0..2 * PARALLEL as u64).map(|at| state.fly(at * 10..at * 10 + 10)).collect();
+        let (first, rest) = flights.split_at(PARALLEL);
+        // Whoever is ready first.
+        assert!(rest.iter().all(|number| state.may_send(*number)));
+        assert!(!first.iter().any(|number| state.may_send(*number)));
+        state.land(rest[3]);
+        assert!(state.may_send(first[5]) && !state.may_send(first[4]));
+    }
 }

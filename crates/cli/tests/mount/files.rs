@@ -100,6 +100,46 @@ fn names_change_as_rename_and_link_say() {
     mount.unmount();
 }
 
+/// More than may wait in memory, so that all of it is made stable again and again while it is written.
+#[test]
+fn many_files_that_are_written_at_once_and_stay_open_are_all_there() {
+    let world = World::new();
+    let mount = world.mount("mnt", &[]);
+    let content = |writer: usize, file: usize| vec![(writer * 31 + file) as u8; 1 << 20];
+    let path = |writer: usize, file: usize| mount.path(&format!("{writer}-{file}"));
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let (content, path) = (&content, &path);
+            scope.spawn(move || {
+                let mut files = Vec::new();
+                for file in 0..40 {
+                    let mut open = fs::File::create(path(writer, file)).unwrap();
+                    // In pieces of all sorts: small ones are gathered, large ones go at once.
+                    let mut rest = &content(writer, file)[..];
+                    for size in [100, 5_000, 700_000, 1, 100_000].into_iter().cycle() {
+                        let (piece, after) = rest.split_at(rest.len().min(size));
+                        open.write_all(piece).unwrap();
+                        rest = after;
+                        if rest.is_empty() {
+                            break;
+                        }
+                    }
+                    files.push(open);
+                }
+                files.iter().for_each(|file| file.sync_all().unwrap());
+            });
+        }
+    });
+    let other = world.mount("other", &[]);
+    for (writer, file) in (0..4).flat_map(|writer| (0..40).map(move |file| (writer, file))) {
+        assert!(fs::read(path(writer, file)).unwrap() == content(writer, file), "{writer}-{file}");
+        let there = other.path(&format!("{writer}-{file}"));
+        assert!(fs::read(there).unwrap() == content(writer, file), "{writer}-{file} by the other mount");
+    }
+    mount.unmount();
+    other.unmount();
+}
+
 #[test]
 fn of_two_who_rename_to_one_new_name_one_succeeds_and_nothing_is_replaced() {
     let world = World::new();
