@@ -51,7 +51,7 @@ struct State {
     gathered: Option<Gathered>,
     /// What is no longer gathered and not yet at the server, in the order written.
     flying: Vec<Flying>,
-    /// How many there have been.
+    /// The number of the last of them.
     flights: u64,
     /// In the order written, at the server, but not stable there.
     unstable: Vec<Unstable>,
@@ -65,10 +65,17 @@ struct Flying {
     is_sent: bool,
 }
 
-/// Ends the flight of a piece when it is dropped.
+/// Ends the flight of a piece when it is dropped; one of which nobody knows how it went has failed.
 struct Flight {
     inode: Arc<Inode>,
     number: u64,
+    is_done: bool,
+}
+
+impl Flight {
+    fn new(inode: &Arc<Inode>, number: u64) -> Flight {
+        Flight { inode: inode.clone(), number, is_done: false }
+    }
 }
 
 /// Pieces that follow each other, not yet sent.
@@ -96,10 +103,15 @@ impl Gathered {
 impl State {
     /// From now on these bytes are on their way.
     fn fly(&mut self, bytes: Range<u64>) -> u64 {
-        let number = self.flights;
         self.flights += 1;
-        self.flying.push(Flying { number, bytes, is_sent: false });
-        number
+        self.flying.push(Flying { number: self.flights, bytes, is_sent: false });
+        self.flights
+    }
+
+    /// Nothing is sent from now on, wherever it belongs.
+    fn bar(&mut self) -> u64 {
+        self.flying.insert(0, Flying { number: 0, bytes: 0..u64::MAX, is_sent: false });
+        0
     }
 
     fn land(&mut self, number: u64) {
@@ -110,7 +122,7 @@ impl State {
     fn fly_gathered(&mut self, inode: &Arc<Inode>) -> Option<(Gathered, Flight)> {
         let gathered = self.gathered.take()?;
         let number = self.fly(gathered.range());
-        Some((gathered, Flight { inode: inode.clone(), number }))
+        Some((gathered, Flight::new(inode, number)))
     }
 
     /// Sends it if there is room and nothing older is under way for the same bytes.
@@ -127,7 +139,12 @@ impl State {
 impl Drop for Flight {
     fn drop(&mut self) {
         let writer = &self.inode.writer;
-        writer.state.lock().land(self.number);
+        let mut state = writer.state.lock();
+        state.land(self.number);
+        if !self.is_done {
+            state.error.get_or_insert(Errno::EIO);
+        }
+        drop(state);
         writer.landed.notify_waiters();
     }
 }
@@ -220,7 +237,7 @@ impl Core {
                     let permits = vec![permit];
                     let own = if data.len() >= transfer / 2 {
                         let number = state.fly(range(offset, data.len()));
-                        Some((data, permits, Flight { inode: inode.clone(), number }))
+                        Some((data, permits, Flight::new(inode, number)))
                     } else {
                         let data = BytesMut::from(&data[..]);
                         state.gathered = Some(Gathered { opened: opened.clone(), offset, data, permits });
@@ -275,7 +292,7 @@ impl Core {
         offset: u64,
         data: Bytes,
         permits: Vec<OwnedSemaphorePermit>,
-        flight: Flight,
+        mut flight: Flight,
     ) {
         opened.inode.writer.wait_until(|state| state.may_send(flight.number)).await;
         let task = async move {
@@ -293,6 +310,7 @@ impl Core {
                 }
             }
             drop(state);
+            flight.is_done = true;
             drop(flight);
         };
         self.tasks.spawn_on(task, &self.runtime);
@@ -307,11 +325,15 @@ impl Core {
     }
 
     async fn flush_whole(self: &Arc<Core>, inode: &Arc<Inode>) {
-        let gathered = inode.writer.state.lock().fly_gathered(inode);
+        let (gathered, last) = {
+            let mut state = inode.writer.state.lock();
+            (state.fly_gathered(inode), state.flights)
+        };
         if let Some((Gathered { opened, offset, data, permits }, flight)) = gathered {
             self.send(opened, offset, data.freeze(), permits, flight).await;
         }
-        inode.writer.wait_until(|state| state.flying.is_empty()).await;
+        // Others may write on and on.
+        inode.writer.wait_until(|state| state.flying.iter().all(|it| it.number > last)).await;
     }
 
     /// The same if any of it concerns the range.
@@ -331,7 +353,11 @@ impl Core {
     pub async fn make_stable(self: &Arc<Core>, inode: &Arc<Inode>) {
         if inode.writer.is_busy() {
             let (core, inode) = (self.clone(), inode.clone());
-            let _ = self.runtime.spawn(async move { core.make_whole_stable(&inode).await }).await;
+            let whole = inode.clone();
+            let done = self.runtime.spawn(async move { core.make_whole_stable(&whole).await }).await;
+            if done.is_err() {
+                inode.writer.state.lock().error.get_or_insert(Errno::EIO);
+            }
         }
     }
 
@@ -344,9 +370,16 @@ impl Core {
                 self.commit(inode).await
             }
         };
-        // Before anybody believes that nothing is on its way.
+        // Before anybody believes that nothing is on its way, or that all went well.
         self.touch(inode);
-        let state = inode.writer.state.lock();
+        let error = attributes.as_ref().err().copied();
+        if error.is_some() {
+            inode.known.lock().cached = None;
+        }
+        let mut state = inode.writer.state.lock();
+        if let Some(error) = error {
+            state.error.get_or_insert(error);
+        }
         // What was written meanwhile is for the next time.
         let is_left = state.gathered.is_some() || !state.flying.is_empty() || !state.unstable.is_empty();
         inode.writer.wrote.store(is_left, Ordering::Release);
@@ -354,12 +387,8 @@ impl Core {
         if is_left {
             self.dirty.add(inode);
         }
-        match attributes {
-            Ok(values) => inode.known.lock().cached = values.and_then(|values| values.change),
-            Err(error) => {
-                inode.known.lock().cached = None;
-                inode.writer.state.lock().error.get_or_insert(error);
-            }
+        if let Ok(values) = attributes {
+            inode.known.lock().cached = values.and_then(|values| values.change);
         }
         self.touch(inode);
     }
@@ -372,13 +401,15 @@ impl Core {
     }
 
     /// Small files in one round trip.
-    async fn write_through(&self, gathered: Gathered, _flight: Flight) -> Answer<Option<AttributeValues>> {
+    async fn write_through(&self, gathered: Gathered, mut flight: Flight) -> Answer<Option<AttributeValues>> {
         let Gathered { opened, offset, data, permits: _permits } = gathered;
-        write_and_look(&opened, offset, &data.freeze()).await
+        let outcome = write_and_look(&opened, offset, &data.freeze()).await;
+        flight.is_done = true;
+        outcome
     }
 
     /// COMMIT, and again what the server has lost by a restart (RFC 8881 §18.3.3).
-    async fn commit(&self, inode: &Inode) -> Answer<Option<AttributeValues>> {
+    async fn commit(&self, inode: &Arc<Inode>) -> Answer<Option<AttributeValues>> {
         for _ in 0..RESENDS {
             let unstable = std::mem::take(&mut inode.writer.state.lock().unstable);
             let client = match unstable.first() {
@@ -400,21 +431,29 @@ impl Core {
                 NfsResOp::Commit(Outcome::Ok(verifier)) => Some(verifier),
                 _ => None,
             })?;
-            let lost: Vec<_> = unstable.into_iter().filter(|written| written.verifier != stable).collect();
-            if lost.is_empty() {
+            let Some(lost) = unstable.iter().position(|written| written.verifier != stable) else {
                 return answers.attributes().map(Some);
-            }
-            tracing::info!(
-                inode = inode.number,
-                pieces = lost.len(),
-                "the server restarted; data is sent again"
-            );
-            for written in lost {
-                write_all(&written.opened, written.offset, &written.data, StableHow::FileSync).await?;
-            }
+            };
+            tracing::info!(inode = inode.number, "the server restarted; data is sent again");
+            send_again(inode, unstable.into_iter().skip(lost)).await?;
         }
         Err(Errno::EIO)
     }
+}
+
+/// Sends what the server has lost, and whatever was written since, in its order: newer bytes must not be overtaken. Nothing else is
+/// sent to the file meanwhile.
+async fn send_again(inode: &Arc<Inode>, lost: impl Iterator<Item = Unstable>) -> Answer<()> {
+    let mut bar = Flight::new(inode, inode.writer.state.lock().bar());
+    inode.writer.wait_until(|state| !state.flying.iter().any(|it| it.is_sent)).await;
+    let since = std::mem::take(&mut inode.writer.state.lock().unstable);
+    let mut outcome = Ok(());
+    for written in lost.chain(since) {
+        let sent = write_all(&written.opened, written.offset, &written.data, StableHow::FileSync).await;
+        outcome = outcome.and(sent.map(drop));
+    }
+    bar.is_done = true;
+    outcome
 }
 
 /// Writes all of it so that it is stable, and asks for the attributes on the way.
@@ -482,6 +521,22 @@ mod tests {
         assert!(state.may_send(three));
         state.land(three);
         assert!(state.flying.is_empty());
+    }
+
+    #[test]
+    fn nothing_passes_a_bar() {
+        let mut state = State::default();
+        let before = state.fly(0..10);
+        assert!(state.may_send(before));
+        let bar = state.bar();
+        let [waiting, after] = [20..30, 0..10].map(|bytes| state.fly(bytes));
+        assert!(!state.may_send(waiting) && !state.may_send(after));
+        // Whoever waits for what was there waits for the bar, too.
+        assert!(state.flying.iter().any(|it| it.number <= before && it.number == bar));
+        state.land(before);
+        assert!(!state.may_send(waiting) && !state.may_send(after));
+        state.land(bar);
+        assert!(state.may_send(waiting) && state.may_send(after));
     }
 
     #[test]
