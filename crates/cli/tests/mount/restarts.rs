@@ -9,7 +9,7 @@ use std::thread;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::world::World;
+use crate::world::{Mount, World};
 
 /// Writes every third file, until there is one that says otherwise: `0 directory, 1 number, 2 stop`. A program of its own, as one that
 /// starts another closes in that what it has open, which waits for the gateway: here, for the one that is about to be started.
@@ -89,4 +89,42 @@ fn a_gateway_killed_under_load_is_waited_for_and_nothing_is_lost() {
     mount.unmount();
     other.unmount();
     world.gateway.check();
+}
+
+/// Writes a file whole, and again when it is told to; then makes it stable. A program of its own for the same reason.
+const TWICE: &str = "import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+for byte in sys.argv[2:]:
+    os.pwrite(file, bytes([int(byte)]) * (1 << 20), 0)
+    print(byte, flush=True)
+    sys.stdin.readline()
+os.fsync(file)";
+
+/// What a killed gateway has lost is sent again, but not over what was written since.
+#[test]
+fn bytes_that_were_lost_do_not_come_back_over_newer_ones() {
+    let mut world = World::new();
+    let mounts = ["one", "other"].map(|name| world.mount(name, &["-o", "delegations=0"]));
+    for round in 0..4_u8 {
+        let [path, there] = [&mounts[0], &mounts[1]].map(|mount| mount.path(&format!("file{round}")));
+        let [old, new] = [round * 2 + 1, round * 2 + 2];
+        let mut program = Command::new("python3");
+        program.args(["-c", TWICE]).arg(path).args([old.to_string(), new.to_string()]);
+        let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut go_on = program.stdin.take().unwrap();
+        let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), old.to_string());
+        // It is at the gateway, and need not be stable there.
+        while fs::metadata(&there).map_or(0, |it| it.len()) < 1 << 20 {
+            thread::yield_now();
+        }
+        world.gateway.kill();
+        world.gateway.launch();
+        go_on.write_all(b"\n").unwrap();
+        assert_eq!(said.next().unwrap().unwrap(), new.to_string());
+        go_on.write_all(b"\n").unwrap();
+        assert!(program.wait().unwrap().success());
+        assert!(fs::read(&there).unwrap() == vec![new; 1 << 20], "round {round}");
+    }
+    mounts.into_iter().for_each(Mount::unmount);
 }
