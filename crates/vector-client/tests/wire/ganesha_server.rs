@@ -1,5 +1,6 @@
 //! NFS-Ganesha with its files in memory, which needs no privileges.
 
+use std::hash::BuildHasher;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,7 +19,7 @@ impl Ganesha {
     pub async fn start() -> Ganesha {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("state")).unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = free_port();
         let configuration = folder.path().join("ganesha.conf");
         std::fs::write(&configuration, configured(address.port(), folder.path())).unwrap();
         let log = folder.path().join("log");
@@ -54,6 +55,15 @@ impl Drop for Ganesha {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A port of loopback that nobody has now. Below those that connections begin at, so that none takes it before the server does; by
+/// chance, so that tests side by side do not take the same.
+fn free_port() -> SocketAddr {
+    let random = std::hash::RandomState::new();
+    let ports = (0..1000_u32).map(|at| 10_240 + (random.hash_one(at) % 22_000) as u16);
+    let free = |port| TcpListener::bind(("127.0.0.1", port)).ok()?.local_addr().ok();
+    ports.filter_map(free).next().expect("a free port")
 }
 
 fn configured(port: u16, folder: &Path) -> String {
