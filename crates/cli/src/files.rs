@@ -12,6 +12,7 @@ mod ls;
 mod mkdir;
 mod mode;
 mod mv;
+mod pattern;
 mod people;
 mod place;
 mod quote;

@@ -1,7 +1,6 @@
 //! `find`: one walk, hundreds of directories at once, with the attributes that the tests need and no others.
 
 mod expression;
-pub mod pattern;
 mod printf;
 mod search;
 

@@ -5,10 +5,20 @@ use std::os::unix::ffi::OsStrExt;
 
 use vector_client::{AttributeSet, Attributes, Kind, Owner, Time};
 
-use super::pattern;
 use super::printf::Format;
 use crate::files::people::People;
-use crate::files::{date, mode};
+use crate::files::{date, mode, pattern};
+
+/// Letters of -type, and of %y.
+pub const KINDS: [(&str, Kind); 7] = [
+    ("f", Kind::File),
+    ("d", Kind::Directory),
+    ("l", Kind::SymbolicLink),
+    ("b", Kind::BlockDevice),
+    ("c", Kind::CharacterDevice),
+    ("p", Kind::Fifo),
+    ("s", Kind::Socket),
+];
 
 /// Parentheses and negations within each other.
 const DEPTH: u32 = 100;
@@ -495,15 +505,9 @@ impl Parser<'_> {
 }
 
 fn kinds(text: &str) -> Result<Node, String> {
-    let kind = |letter: &str| match letter {
-        "f" => Ok(Kind::File),
-        "d" => Ok(Kind::Directory),
-        "l" => Ok(Kind::SymbolicLink),
-        "b" => Ok(Kind::BlockDevice),
-        "c" => Ok(Kind::CharacterDevice),
-        "p" => Ok(Kind::Fifo),
-        "s" => Ok(Kind::Socket),
-        _ => Err(format!("Unknown argument to -type: {letter}")),
+    let kind = |letter: &str| {
+        let known = KINDS.iter().find(|(known, _)| *known == letter);
+        known.map(|(_, kind)| *kind).ok_or_else(|| format!("Unknown argument to -type: {letter}"))
     };
     text.split(',').map(kind).collect::<Result<_, _>>().map(Node::Kinds)
 }

@@ -1,8 +1,8 @@
 //! Formats of `-printf`.
 
-use vector_client::{Attributes, Kind, Time};
+use vector_client::{Attributes, Time};
 
-use super::expression::Candidate;
+use super::expression::{Candidate, KINDS};
 use crate::files::people::People;
 use crate::files::place::trimmed;
 use crate::files::{date, mode};
@@ -153,17 +153,7 @@ impl Directive {
             't' => whole(it.modified),
             'u' => name(people.user(it.owner.as_ref())),
             'U' => id(people.id_of_user(it.owner.as_ref())),
-            'y' => match it.kind {
-                Some(Kind::File) => "f",
-                Some(Kind::Directory) => "d",
-                Some(Kind::SymbolicLink) => "l",
-                Some(Kind::BlockDevice) => "b",
-                Some(Kind::CharacterDevice) => "c",
-                Some(Kind::Fifo) => "p",
-                Some(Kind::Socket) => "s",
-                None => "U",
-            }
-            .into(),
+            'y' => KINDS.iter().find(|(_, kind)| it.is(*kind)).map_or("U", |(letter, _)| letter).into(),
             'A' => self.part_of(it.accessed),
             'C' => self.part_of(it.changed),
             _ => self.part_of(it.modified),

@@ -26,7 +26,8 @@ pub fn list(session: &mut Session, archive: &OsStr, verbose: bool) -> Result<(),
 
 fn members(session: &mut Session, archive: &OsStr, verbose: bool) -> io::Result<()> {
     let mut archive = tar::Archive::new(archive::open(archive, Arc::default())?);
-    let mut width = WIDTH;
+    let (mut width, is_utf8) = (WIDTH, is_utf8());
+    let escaped = |name: &[u8]| escaped(name, is_utf8);
     for entry in archive.entries()? {
         let entry = entry?;
         let kind = entry.header().entry_type();
@@ -34,7 +35,7 @@ fn members(session: &mut Session, archive: &OsStr, verbose: bool) -> io::Result<
             continue;
         }
         if verbose {
-            session.print(described(&entry, &mut width)?);
+            session.print(described(&entry, &mut width, &escaped)?);
         }
         session.print(escaped(&entry.path_bytes()));
         let before = match kind {
@@ -51,7 +52,11 @@ fn members(session: &mut Session, archive: &OsStr, verbose: bool) -> io::Result<
     Ok(())
 }
 
-fn described(entry: &tar::Entry<'_, impl io::Read>, width: &mut usize) -> io::Result<String> {
+fn described(
+    entry: &tar::Entry<'_, impl io::Read>,
+    width: &mut usize,
+    escaped: &impl Fn(&[u8]) -> String,
+) -> io::Result<String> {
     let header = entry.header();
     let kind = match header.entry_type() {
         EntryType::Directory => Some(Kind::Directory),
@@ -85,12 +90,15 @@ fn described(entry: &tar::Entry<'_, impl io::Read>, width: &mut usize) -> io::Re
     Ok(format!("{permissions} {user}/{group} {size:>0$} {time} ", *width - names))
 }
 
+/// Whether the locale shows letters beyond ASCII.
+fn is_utf8() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    locale.is_some_and(|locale| locale.to_ascii_lowercase().replace('-', "").contains("utf8"))
+}
+
 /// What a name contains must not act on a terminal, nor look like two lines.
-fn escaped(name: &[u8]) -> String {
-    let is_utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
-    let is_utf8 = is_utf8.is_some_and(|it| it.to_ascii_lowercase().replace('-', "").contains("utf8"));
+fn escaped(name: &[u8], is_utf8: bool) -> String {
     let mut text = String::with_capacity(name.len());
     let octal = |text: &mut String, byte: u8| *text += &format!("\\{byte:03o}");
     for chunk in name.utf8_chunks() {

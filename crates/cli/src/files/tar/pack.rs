@@ -14,7 +14,7 @@ use vector_client::{
 };
 
 use super::archive::{Compression, Output};
-use crate::files::find::pattern;
+use crate::files::pattern;
 use crate::files::people::People;
 use crate::files::place::{Place, joined, trimmed};
 use crate::files::quote::quoted_if_needed;
