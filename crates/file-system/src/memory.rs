@@ -35,6 +35,8 @@ struct Shared {
     verifier: AtomicU64,
     committed: Mutex<Committed>,
     references: Mutex<HashMap<ObjectId, u64>>,
+    /// For content, in bytes.
+    room: u64,
     /// Held for writing by an exclusive transaction, for reading by every other commit.
     turn: Arc<RwLock<()>>,
 }
@@ -53,6 +55,11 @@ impl MemoryFileSystem {
 
     /// An empty file system with this identity and clock.
     pub fn with(volume: VolumeId, clock: Arc<dyn Clock>) -> MemoryFileSystem {
+        Self::with_room(volume, clock, 1 << 50)
+    }
+
+    /// The same, which has room for so many bytes of content: what is more is [`FsError::NoSpace`].
+    pub fn with_room(volume: VolumeId, clock: Arc<dyn Clock>, room: u64) -> MemoryFileSystem {
         let now = clock.wall();
         let verifier = (now.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(now.nanos));
         MemoryFileSystem {
@@ -62,6 +69,7 @@ impl MemoryFileSystem {
                 clock,
                 verifier: AtomicU64::new(verifier),
                 references: Mutex::default(),
+                room,
                 turn: Arc::default(),
             }),
         }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use environment::{Clock, Entropy};
@@ -34,6 +34,8 @@ pub(crate) struct Core {
     pub files: Handles<Opened>,
     pub listings: Handles<Listing>,
     pub dirty: Dirty,
+    /// Whether something was not stored, and no write or fsync has said so.
+    pub has_lost: AtomicBool,
     pub delegations: Delegations,
     /// Bytes of memory for data that is not stable.
     pub room: Arc<Semaphore>,

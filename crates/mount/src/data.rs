@@ -208,9 +208,10 @@ impl Core {
         Ok(())
     }
 
-    /// One of the process's descriptors is closed: what it wrote is stable, its locks of the POSIX kind are gone.
+    /// One of the process's descriptors is closed: what it wrote is stable, its locks of the POSIX kind are gone. What others
+    /// wrote is nothing to those who only read.
     pub async fn flush_file(self: &Arc<Core>, opened: Arc<Opened>, lock_owner: u64) -> Answer<()> {
-        let settled = self.settle(&opened.inode).await;
+        let settled = self.settle_at_close(&opened).await;
         self.unlock_all(&opened.inode, lock_owner).await;
         settled
     }
@@ -227,9 +228,23 @@ impl Core {
         // Pages of a mapping may come after the last flush.
         self.settle_quietly(&opened.inode).await;
         self.unlock_all_of(opened).await;
-        opened.inode.opens.fetch_sub(1, SeqCst);
+        let is_last = opened.inode.opens.fetch_sub(1, SeqCst) == 1;
+        if is_last {
+            self.look_for_losses(&opened.inode);
+        }
         if let Err(error) = opened.close().await {
             tracing::debug!(%error, inode = opened.inode.number, "a file cannot be closed at the server");
+        }
+    }
+
+    /// Of errors that neither a write nor an fsync has returned is said at the end of the mount.
+    pub fn look_for_losses(&self, inode: &Inode) {
+        if inode.writer.has_lost_silently() {
+            tracing::error!(
+                inode = inode.number,
+                "not everything that was written to a file could be stored"
+            );
+            self.has_lost.store(true, SeqCst);
         }
     }
 

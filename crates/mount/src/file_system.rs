@@ -289,11 +289,11 @@ impl Filesystem for FileSystem {
         reply.ok();
     }
 
-    fn fsync(&self, request: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, request: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         let core = self.0.clone();
         let work = async move {
-            let inode = core.table.get(inode.0)?;
-            core.settle(&inode).await
+            let opened = core.files.get(handle.0)?;
+            core.settle(&opened).await
         };
         self.serve(request, reply, work, |reply, ()| reply.ok());
     }

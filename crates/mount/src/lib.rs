@@ -40,6 +40,7 @@ mod rename;
 mod space;
 mod table;
 mod write_behind;
+mod write_errors;
 mod xattr;
 
 pub use error::MountError;

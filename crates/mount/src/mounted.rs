@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use environment::Environment;
@@ -88,6 +88,7 @@ pub async fn mount(
         files: Handles::default(),
         listings: Handles::default(),
         dirty: Dirty::default(),
+        has_lost: AtomicBool::new(false),
         delegations: Delegations::new(options.delegations),
         room: Arc::new(Semaphore::new(options.dirty as usize)),
         settling: tokio::sync::Mutex::default(),
@@ -305,8 +306,10 @@ impl Mounted {
             }
         };
         let is_all = tokio::time::timeout(wait, bring).await.is_ok();
+        let files = core.files.take();
+        files.iter().for_each(|opened| core.look_for_losses(&opened.inode));
         let leave = async {
-            for opened in core.files.take() {
+            for opened in files {
                 core.close_file(&opened).await;
             }
             core.tasks.close();
@@ -317,7 +320,8 @@ impl Mounted {
         if !matches!(tokio::time::timeout(LEAVE, leave).await, Ok(Ok(()))) {
             tracing::debug!("the server was not told of the end");
         }
-        if is_all && core.dirty.all().is_empty() { Ok(()) } else { Err(MountError::Unwritten) }
+        let is_all = is_all && core.dirty.all().is_empty() && !core.has_lost.load(Ordering::SeqCst);
+        if is_all { Ok(()) } else { Err(MountError::Unwritten) }
     }
 }
 

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use nfs4::bits::share_access;
@@ -21,6 +22,8 @@ pub(crate) struct Opened {
     /// Of the open at the server that it gets for itself if it shares one and that is lost or not enough.
     owner: StateOwner,
     under: Mutex<Under>,
+    /// The number of the last error of writing that does not concern it, or that it was told of.
+    pub told: AtomicU64,
 }
 
 /// The open at the server.
@@ -48,7 +51,7 @@ pub(crate) fn access(flags: i32) -> u32 {
 impl Opened {
     pub fn new(inode: Arc<Inode>, client: Client, state: Arc<OpenState>) -> Opened {
         let owner = state.owner().clone();
-        Opened { inode, client, owner, under: Mutex::new(Under { state, delegated: None }) }
+        Opened::under(inode, client, owner, Under { state, delegated: None })
     }
 
     /// One that shares the open of a delegated file.
@@ -59,7 +62,12 @@ impl Opened {
         owner: StateOwner,
     ) -> Opened {
         let under = Under { state: delegated.state.clone(), delegated: Some(delegated) };
-        Opened { inode, client, owner, under: Mutex::new(under) }
+        Opened::under(inode, client, owner, under)
+    }
+
+    fn under(inode: Arc<Inode>, client: Client, owner: StateOwner, under: Under) -> Opened {
+        let told = AtomicU64::new(inode.writer.errors_known());
+        Opened { inode, client, owner, under: Mutex::new(under), told }
     }
 
     pub fn state(&self) -> Arc<OpenState> {

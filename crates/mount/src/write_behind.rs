@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::errno::{Answer, errno};
 use crate::inode::Inode;
 use crate::opened::Opened;
+use crate::write_errors::WriteErrors;
 
 /// WRITEs of one file under way at once.
 const PARALLEL: usize = 8;
@@ -55,8 +56,7 @@ struct State {
     flights: u64,
     /// In the order written, at the server, but not stable there.
     unstable: Vec<Unstable>,
-    /// The first error that nobody has been told of.
-    error: Option<Errno>,
+    errors: WriteErrors,
 }
 
 struct Flying {
@@ -125,12 +125,12 @@ impl State {
         Some((gathered, Flight::new(inode, number)))
     }
 
-    /// Sends it if there is room and nothing older is under way for the same bytes.
+    /// Sends it if there is room, for the older ones that wait as well, and none of these is for the same bytes.
     fn may_send(&mut self, number: u64) -> bool {
         let Some(place) = self.flying.iter().position(|it| it.number == number) else { return true };
         let (older, bytes) = (&self.flying[..place], &self.flying[place].bytes);
-        let has_room = self.flying.iter().filter(|it| it.is_sent).count() < PARALLEL;
-        let may = has_room && !older.iter().any(|it| overlap(&it.bytes, bytes));
+        let newer_sent = self.flying[place..].iter().filter(|it| it.is_sent).count();
+        let may = older.len() + newer_sent < PARALLEL && !older.iter().any(|it| overlap(&it.bytes, bytes));
         self.flying[place].is_sent |= may;
         may
     }
@@ -142,7 +142,7 @@ impl Drop for Flight {
         let mut state = writer.state.lock();
         state.land(self.number);
         if !self.is_done {
-            state.error.get_or_insert(Errno::EIO);
+            state.errors.add(Errno::EIO);
         }
         drop(state);
         writer.landed.notify_waiters();
@@ -161,6 +161,16 @@ impl WriteBehind {
     /// Whether something was written that is not known to be stable.
     pub fn is_busy(&self) -> bool {
         self.wrote.load(Ordering::Acquire)
+    }
+
+    /// The number of the last error that does not concern who opens the file now.
+    pub fn errors_known(&self) -> u64 {
+        self.state.lock().errors.known_to_new()
+    }
+
+    /// Whether something was not stored, and no write or fsync has said so.
+    pub fn has_lost_silently(&self) -> bool {
+        self.state.lock().errors.is_untold()
     }
 
     fn concerns(&self, wanted: &Range<u64>) -> bool {
@@ -210,9 +220,7 @@ impl Core {
         data: Bytes,
     ) -> Answer<()> {
         let writer = &opened.inode.writer;
-        if let Some(error) = writer.state.lock().error {
-            return Err(error);
-        }
+        writer.state.lock().errors.tell(&opened.told)?;
         let permit = self.room_for(data.len()).await?;
         let (inode, transfer) = (&opened.inode, self.transfer as usize);
         // Nothing leaves the state without being on its way: who makes data stable must not find neither.
@@ -306,7 +314,7 @@ impl Core {
                     state.unstable.push(Unstable { opened, offset, data, verifier, _permits: permits });
                 }
                 Err(error) => {
-                    state.error.get_or_insert(error);
+                    state.errors.add(error);
                 }
             }
             drop(state);
@@ -343,20 +351,29 @@ impl Core {
         }
     }
 
-    /// Returns when all that was written is stable, or with the error of what is not, once.
-    pub async fn settle(self: &Arc<Core>, inode: &Arc<Inode>) -> Answer<()> {
-        self.make_stable(inode).await;
-        inode.writer.state.lock().error.take().map_or(Ok(()), Err)
+    /// Returns when all that was written is stable, or with the error of what is not, once for each who has the file open.
+    pub async fn settle(self: &Arc<Core>, opened: &Opened) -> Answer<()> {
+        self.make_stable(&opened.inode).await;
+        opened.inode.writer.state.lock().errors.tell(&opened.told)
     }
 
-    /// The same; the error stays for whoever asks. May be dropped.
+    /// The same when a descriptor is closed: of a program that ends by it nobody hears the answer, so the error stays.
+    pub async fn settle_at_close(self: &Arc<Core>, opened: &Opened) -> Answer<()> {
+        self.make_stable(&opened.inode).await;
+        if !opened.writes() {
+            return Ok(());
+        }
+        opened.inode.writer.state.lock().errors.after(&opened.told)
+    }
+
+    /// The same; errors stay for whoever asks. May be dropped.
     pub async fn make_stable(self: &Arc<Core>, inode: &Arc<Inode>) {
         if inode.writer.is_busy() {
             let (core, inode) = (self.clone(), inode.clone());
             let whole = inode.clone();
             let done = self.runtime.spawn(async move { core.make_whole_stable(&whole).await }).await;
             if done.is_err() {
-                inode.writer.state.lock().error.get_or_insert(Errno::EIO);
+                inode.writer.state.lock().errors.add(Errno::EIO);
             }
         }
     }
@@ -378,7 +395,7 @@ impl Core {
         }
         let mut state = inode.writer.state.lock();
         if let Some(error) = error {
-            state.error.get_or_insert(error);
+            state.errors.add(error);
         }
         // What was written meanwhile is for the next time.
         let is_left = state.gathered.is_some() || !state.flying.is_empty() || !state.unstable.is_empty();
@@ -540,14 +557,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_some_are_sent_at_once_and_those_that_wait_do_not_count() {
+    fn no_more_than_some_are_sent_at_once_the_oldest_first() {
         let mut state = State::default();
         let flights: Vec<u64> = (0..2 * PARALLEL as u64).map(|at| state.fly(at * 10..at * 10 + 10)).collect();
         let (first, rest) = flights.split_at(PARALLEL);
-        // Whoever is ready first.
-        assert!(rest.iter().all(|number| state.may_send(*number)));
-        assert!(!first.iter().any(|number| state.may_send(*number)));
-        state.land(rest[3]);
-        assert!(state.may_send(first[5]) && !state.may_send(first[4]));
+        assert!(!rest.iter().any(|number| state.may_send(*number)));
+        assert!(first.iter().rev().all(|number| state.may_send(*number)));
+        state.land(first[3]);
+        assert!(!state.may_send(rest[1]) && state.may_send(rest[0]) && !state.may_send(rest[1]));
     }
 }

@@ -1,13 +1,17 @@
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use mount::{MountError, Mounted, Options};
+use syslog_tracing::{Facility, Syslog};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::Metadata;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::files::Url;
 use crate::outcome::{Failure, Outcome, hint, say};
@@ -58,7 +62,7 @@ impl Mount {
             let _ = rustix::process::setsid();
         }
         let filter = EnvFilter::try_from_env("KURMA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Log::new()).init();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::failed)?;
         let ended = runtime.block_on(async {
@@ -107,8 +111,36 @@ fn failure(error: MountError) -> Failure {
     }
 }
 
+/// Where messages go: to standard error, and to the system's log once nobody reads that any more.
+struct Log(Option<Syslog>);
+
+/// Whether nobody reads standard error.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+impl Log {
+    fn new() -> Log {
+        Log(Syslog::new(c"kurma-mount", syslog_tracing::Options::LOG_PID, Facility::Daemon))
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Box<dyn Write + 'a>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Box::new(std::io::stderr())
+    }
+
+    fn make_writer_for(&'a self, about: &Metadata<'_>) -> Self::Writer {
+        match &self.0 {
+            Some(system) if HAS_LEFT.load(Ordering::Relaxed) => Box::new(system.make_writer_for(about)),
+            _ => self.make_writer(),
+        }
+    }
+}
+
 /// Whoever started it has gone; nobody reads what would be written there.
 fn leave_terminal() -> std::io::Result<()> {
+    HAS_LEFT.store(true, Ordering::Relaxed);
     let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
@@ -153,6 +185,12 @@ async fn serve(mut mounted: Mounted, ends: &mut Ends) -> Result<Outcome, Failure
             }
         }
     }
-    mounted.finish(LAST_WRITES).await.map_err(Failure::failed)?;
+    let finished = mounted.finish(LAST_WRITES).await;
+    finished.map_err(|error| {
+        if HAS_LEFT.load(Ordering::Relaxed) {
+            tracing::error!("{error}");
+        }
+        Failure::failed(error)
+    })?;
     Ok(Outcome::Done)
 }

@@ -5,11 +5,14 @@
 mod caching;
 mod delegations;
 mod ends;
+mod failures;
 mod files;
 mod leases;
 mod locks;
 mod programs;
 mod restarts;
+#[path = "../support/small_server.rs"]
+mod small_server;
 #[path = "../support/mod.rs"]
 mod support;
 mod users;

@@ -1,6 +1,8 @@
 //! A gateway, and file systems mounted from it.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
@@ -45,7 +47,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    fn start(url: &str, directory: &Path, options: &[&str]) -> Mount {
+    pub fn start(url: &str, directory: &Path, options: &[&str]) -> Mount {
         let mut command = Command::new(&*KURMA);
         command.args(["mount", "--foreground"]).args(options).arg(url).arg(directory);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -69,6 +71,21 @@ impl Mount {
     /// Sends the process a signal.
     pub fn signal(&self, name: &str) {
         run(Command::new("kill").arg(format!("-{name}")).arg(self.pid()));
+    }
+
+    /// Its connections to this server that stand.
+    pub fn connections_to(&self, server: SocketAddr) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
+        let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+        let own: HashSet<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+        // Addresses as `/proc` has them: words of the processor, in hexadecimal digits. 01 is a connection that stands.
+        let IpAddr::V4(address) = server.ip() else { panic!("the gateway listens on 127.0.0.1") };
+        let address = format!("{:08X}:{:04X}", u32::from_le_bytes(address.octets()), server.port());
+        let is_one = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words[2] == address && words[3] == "01" && own.contains(&format!("socket:[{}]", words[9]))
+        };
+        std::fs::read_to_string("/proc/net/tcp").unwrap().lines().skip(1).filter(is_one).count()
     }
 
     /// Waits for the end of the process: its status, and what it said on standard error.

@@ -58,6 +58,10 @@ impl MemoryTransaction {
         let mut run =
             Operation { tree: self.tree.clone(), caller: self.caller.clone(), now: self.shared.clock.wall() };
         let result = operation(&mut run)?;
+        let (before, stored) = (self.tree.stored(), run.tree.stored());
+        if stored > before && stored > self.shared.room {
+            return Err(FsError::NoSpace);
+        }
         self.tree = run.tree;
         self.changed = true;
         Ok(result)
@@ -609,12 +613,12 @@ impl Transaction for MemoryTransaction {
     }
 
     async fn space(&mut self) -> FsResult<Space> {
-        const BYTES: u64 = 1 << 50;
         const FILES: u64 = 1 << 40;
+        let left = self.shared.room.saturating_sub(self.tree.stored());
         Ok(Space {
-            total_bytes: BYTES,
-            free_bytes: BYTES,
-            available_bytes: BYTES,
+            total_bytes: self.shared.room,
+            free_bytes: left,
+            available_bytes: left,
             total_files: FILES,
             free_files: FILES,
             clone_unit: PAGE as u32,

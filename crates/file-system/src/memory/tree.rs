@@ -18,6 +18,8 @@ pub(super) struct Tree {
     orphans: RedBlackTreeSetSync<ObjectId>,
     /// Of all copies of the tree: a number is used once, also when its transaction is dropped.
     last_number: Arc<AtomicU64>,
+    /// Bytes of all content.
+    stored: u64,
 }
 
 /// One object.
@@ -50,8 +52,12 @@ pub(super) struct Directory {
 
 impl Tree {
     pub fn new(volume: VolumeId, now: Timestamp) -> Tree {
-        let mut tree =
-            Tree { objects: Default::default(), orphans: Default::default(), last_number: Arc::default() };
+        let mut tree = Tree {
+            objects: Default::default(),
+            orphans: Default::default(),
+            last_number: Arc::default(),
+            stored: 0,
+        };
         let attributes = Attributes {
             file: FileId { volume, object: tree.new_id() },
             kind: FileKind::Directory,
@@ -103,13 +109,24 @@ impl Tree {
         if object.attributes.links == 0 {
             self.orphans.insert_mut(id);
         }
+        self.stored = self.stored - self.stored_of(id) + object.attributes.space_used;
         self.objects.insert_mut(id, Arc::new(object));
+    }
+
+    fn stored_of(&self, id: ObjectId) -> u64 {
+        self.objects.get(&id).map_or(0, |object| object.attributes.space_used)
+    }
+
+    /// Bytes of all content.
+    pub fn stored(&self) -> u64 {
+        self.stored
     }
 
     /// Forgets the orphans that nobody holds.
     pub fn drop_orphans(&mut self, is_referenced: impl Fn(ObjectId) -> bool) {
         let gone: Vec<ObjectId> = self.orphans.iter().copied().filter(|&id| !is_referenced(id)).collect();
         for id in gone {
+            self.stored -= self.stored_of(id);
             self.orphans.remove_mut(&id);
             self.objects.remove_mut(&id);
         }
