@@ -37,13 +37,13 @@ from ._native import (
     Write,
 )
 from ._types import APPEND, AttributeSet, Found, Statistics, TransactionLimits
-from .client import Client, Transaction, Writer
+from .client import Batch, Client, Transaction, Writer
 
 # The threads of the native module must not call an interpreter that is no more.
 _atexit.register(_native.end)
 
 __all__ = [
-    "APPEND", "AttributeSet", "Attributes", "Client", "Close", "Commit", "Copy", "Descriptor", "Entry", "Error",
+    "APPEND", "AttributeSet", "Attributes", "Batch", "Client", "Close", "Commit", "Copy", "Descriptor", "Entry", "Error",
     "Found", "GetAttributes", "Handle", "HardLink", "Kind", "MakeDirectory", "MakeSymbolicLink", "Open", "Read",
     "ReadLink", "Remove", "Rename", "SetAttributes", "Statistics", "Step", "Target", "Transaction",
     "TransactionLimits", "Write", "Writer", "aio",

@@ -404,7 +404,7 @@ class Stream:
 
 
 class Ticket(Generic[T]):
-    """Stands for the result of a step of a transaction."""
+    """Stands for the result of a step of a batch or a transaction."""
 
     __slots__ = ("_results", "_place")
 
@@ -414,33 +414,52 @@ class Ticket(Generic[T]):
     @property
     def result(self) -> T:
         """What came of it."""
-        if not self._results:
-            raise RuntimeError("the transaction is not committed")
+        if self._place >= len(self._results):
+            raise RuntimeError("the step is not done yet, or nobody knows whether it was: see what was raised")
         return self._results[self._place]
 
 
 class Steps:
-    """Steps that are done all at one instant, or not at all."""
+    """Steps that are collected one by one, each with a ticket for its result."""
+
+    #: Whether they are done all at one instant, or not at all.
+    _whole = False
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._steps: list[Step] = []
         self._results: list[Any] = []
         self._ended = False
+        #: What the next steps are to be chained to.
+        self._chain: Chain | None = None
 
     def add(self, step: Step) -> Ticket[Any]:
         """A step of any kind."""
-        if self._ended:
-            raise RuntimeError("the transaction has ended")
+        self._check(None)
+        return self._add(step)
+
+    def _add(self, step: Step) -> Ticket[Any]:
         self._steps.append(step)
         return Ticket(self._results, len(self._steps) - 1)
 
-    async def _commit(self) -> list[Any]:
+    def _check(self, chain: Chain | None) -> None:
         if self._ended:
-            raise RuntimeError("the transaction has ended")
+            raise RuntimeError(f"the {type(self).__name__.lower()} has ended")
+        if self._chain is not chain:
+            raise RuntimeError("steps are chained to a file within its `with`, and nothing else comes between")
+
+    async def _commit(self) -> list[Any]:
+        self._check(None)
         self._ended = True
         if self._steps:
-            self._results += await self._core._wait(self._core._session.transact(self._steps))
+            session = self._core._session
+            do = session.transact if self._whole else session.execute
+            try:
+                self._results += await self._core._wait(do(self._steps))
+            except Error as error:
+                if not self._whole:
+                    self._results += error.results
+                raise
         return list(self._results)
 
     def _leave(self, failed: bool) -> bool:
@@ -464,6 +483,10 @@ class Steps:
     def append(self, target: PathLike, data: Any, **how: Any) -> Ticket[int]:
         """Writes at the end of a file."""
         return self.add(Write(target, data, APPEND, **how))
+
+    def chain(self, target: PathLike, create: int | None = None) -> Chain:
+        """With a file that exists, or is made with this mode, or emptied; to be used in `with`."""
+        return Chain(self, target, create)
 
     def open(self, target: PathLike, **how: Any) -> Ticket[Descriptor]:
         """Opens a file, as `Open` has it."""
@@ -500,6 +523,49 @@ class Steps:
     def rename(self, source: PathLike, destination: PathLike) -> Ticket[None]:
         """Renames, replacing what has the new name."""
         return self.add(Rename(source, destination))
+
+
+class Chain:
+    """A file that is opened for what is chained to it, and closed behind the last of that: one OPEN, one CLOSE (V44).
+
+    It is opened to be read and written as what is chained to it asks for, and if that is nothing, only opened.
+    """
+
+    def __init__(self, steps: Steps, target: PathLike, create: int | None) -> None:
+        self._steps, self._target, self._create = steps, target, create
+        self._is_used = False
+
+    def _add(self, step: Step) -> Ticket[Any]:
+        self._steps._check(self)
+        self._is_used = True
+        return self._steps._add(step)
+
+    def read(self, offset: int, length: int) -> Ticket[bytes]:
+        """Then reads an extent of it."""
+        if self._create is not None:
+            self.write(b"")
+        return self._add(Read(self._target, offset, length))
+
+    def write(self, data: Any, offset: int = 0) -> Ticket[int]:
+        """Then writes an extent of it; how many bytes."""
+        how = {} if self._create is None else {"create": self._create, "truncate": True}
+        written = self._add(Write(self._target, data, offset, **how))
+        self._create = None
+        return written
+
+    def append(self, data: Any) -> Ticket[int]:
+        """Then writes at its end; how many bytes."""
+        return self.write(data, APPEND)
+
+    def __enter__(self) -> Chain:
+        self._steps._check(None)
+        self._steps._chain = self
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and not self._is_used:
+            self.read(0, 0) if self._create is None else self.write(b"")
+        self._steps._chain = None
 
 
 def _step(kind: Any, element: Any) -> Any:

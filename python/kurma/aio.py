@@ -50,6 +50,10 @@ class Client(_core.Core):
         """Collects steps, and does all of them at one instant, or none: when the `async with` ends, or by `commit`."""
         return Transaction(self)
 
+    def batch(self) -> Batch:
+        """Collects steps, and does them in order, up to the first that fails: when the `async with` ends, or by `commit`."""
+        return Batch(self)
+
     def writer(self, descriptor: Descriptor, offset: int = 0) -> Writer:
         """Writes an open file from `offset` on, while the program goes on."""
         return Writer(self, descriptor, offset)
@@ -83,8 +87,8 @@ class Connecting:
             await self._client.close()
 
 
-class Transaction(_core.Steps):
-    __doc__ = _core.Steps.__doc__
+class Batch(_core.Steps):
+    """Steps that are done in order, up to the first that fails, in as few round trips as possible."""
 
     async def commit(self) -> list[Any]:
         """Does the steps; the result of each."""
@@ -96,6 +100,12 @@ class Transaction(_core.Steps):
     async def __aexit__(self, kind: object, *_: object) -> None:
         if self._leave(kind is not None):
             await self.commit()
+
+
+class Transaction(Batch):
+    """Steps that are done all at one instant, or not at all."""
+
+    _whole = True
 
 
 class Writer(_core.Stream):

@@ -78,6 +78,10 @@ class Client:
         """Collects steps, and does all of them at one instant, or none: when the `with` ends, or by `commit`."""
         return Transaction(self._core)
 
+    def batch(self) -> Batch:
+        """Collects steps, and does them in order, up to the first that fails: when the `with` ends, or by `commit`."""
+        return Batch(self._core)
+
     def writer(self, descriptor: Descriptor, offset: int = 0) -> Writer:
         """Writes an open file from `offset` on, while the program goes on."""
         return Writer(self._core, descriptor, offset)
@@ -97,8 +101,8 @@ class Client:
         self.close()
 
 
-class Transaction(_core.Steps):
-    __doc__ = _core.Steps.__doc__
+class Batch(_core.Steps):
+    """Steps that are done in order, up to the first that fails, in as few round trips as possible."""
 
     def commit(self) -> list[Any]:
         """Does the steps; the result of each."""
@@ -110,6 +114,12 @@ class Transaction(_core.Steps):
     def __exit__(self, kind: object, *_: object) -> None:
         if self._leave(kind is not None):
             self.commit()
+
+
+class Transaction(Batch):
+    """Steps that are done all at one instant, or not at all."""
+
+    _whole = True
 
 
 class Writer(_core.Stream):

@@ -20,6 +20,8 @@ class Client:
         """Files of this machine; paths begin at `directory`, and nothing leads out of it."""
     def transaction(self) -> Transaction:
         """Collects steps, and does all of them at one instant, or none."""
+    def batch(self) -> Batch:
+        """Collects steps, and does them in order, up to the first that fails."""
     def writer(self, descriptor: Descriptor, offset: int = 0) -> Writer:
         """Writes an open file from `offset` on, while the program goes on."""
     def __enter__(self) -> Self: ...
@@ -133,13 +135,16 @@ class Client:
     def close(self) -> None:
         """Closes every file and ends the connection; other calls fail from then on."""
 
-class Transaction(Steps):
-    """Steps that are done all at one instant, or not at all."""
+class Batch(Steps):
+    """Steps that are done in order, up to the first that fails, in as few round trips as possible."""
 
     def commit(self) -> list[Any]:
         """Does the steps; the result of each."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, *_: object) -> None: ...
+
+class Transaction(Batch):
+    """Steps that are done all at one instant, or not at all."""
 
 class Writer(Stream):
     """Writes one open file from front to back, while the program goes on."""

@@ -113,3 +113,80 @@ def test_a_local_directory_has_none(world, client):
     with pytest.raises(OSError) as failure:
         t.commit()
     assert failure.value.errno == errno.EOPNOTSUPP
+
+
+def test_what_is_chained_to_files_is_one_compound(world, client):
+    client.write_files({"a": b"content of a"})
+    before = client.statistics().operations
+    with world.costing(1), client.batch() as batch:
+        with batch.chain("a") as a:
+            head, written, tail = a.read(0, 7), a.write(b"C"), a.read(8, 100)
+        with batch.chain("b", create=0o640) as b:
+            b.write(b"b and")
+            b.append(b" more")
+            again = b.read(0, 100)
+        with batch.chain("c", create=0o600) as c:
+            nothing = c.read(0, 100)
+        with batch.chain("empty", create=0o600):
+            pass
+        with batch.chain("a"):
+            pass
+        batch.rename("b", "d")
+        with pytest.raises(RuntimeError):
+            head.result
+    assert (head.result, tail.result, again.result, nothing.result) == (b"content", b"of a", b"b and more", b"")
+    assert written.result == 1
+    if client.statistics().round_trips:
+        # COMPOUND_MODE, the way there, five OPENs and CLOSEs with the ways between, ten READs and WRITEs, and RENAME with what it needs.
+        assert client.statistics().operations - before == 34
+    assert client.read_files(["a", "c", "d", "empty"]) == [b"Content of a", b"", b"b and more", b""]
+
+
+def test_a_batch_ends_at_the_first_step_that_fails_and_has_the_results_before_it(client):
+    batch = client.batch()
+    with batch.chain("new", create=0o600) as new:
+        new.write(b"content")
+        read = new.read(0, 100)
+    with batch.chain("none") as none:
+        missing = none.read(0, 1)
+    batch.mkdir("never")
+    with pytest.raises(FileNotFoundError) as failure:
+        batch.commit()
+    assert failure.value.index == 2
+    assert read.result == b"content"
+    with pytest.raises(RuntimeError):
+        missing.result
+    assert not client.exists("never")
+    with pytest.raises(RuntimeError):
+        batch.mkdir("late")
+
+
+def test_what_is_chained_in_a_transaction_is_done_with_the_rest_or_not_at_all(nfs_world):
+    client = nfs_world.client
+    with pytest.raises(FileNotFoundError), client.transaction() as t:
+        with t.chain("a", create=0o600) as a:
+            written = a.write(b"x")
+        with t.chain("none") as none:
+            none.read(0, 1)
+    assert client.listdir(".") == []
+    with pytest.raises(RuntimeError):
+        written.result
+    with nfs_world.costing(1), client.transaction() as t, t.chain("a", create=0o600) as a:
+        a.write(b"whole")
+        read = a.read(1, 3)
+    assert read.result == b"hol"
+
+
+def test_nothing_comes_between_what_is_chained(client):
+    batch = client.batch()
+    with batch.chain("a", create=0o600) as a:
+        for between in (lambda: batch.mkdir("d"), lambda: batch.chain("b").__enter__(), batch.commit):
+            with pytest.raises(RuntimeError):
+                between()
+        a.write(b"content")
+    with pytest.raises(RuntimeError):
+        a.write(b"late")
+    with pytest.raises(RuntimeError):
+        batch.chain("b", create=0o600).write(b"without `with`")
+    batch.commit()
+    assert [entry.name for entry in client.listdir(".")] == ["a"]
