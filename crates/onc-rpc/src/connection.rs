@@ -286,7 +286,8 @@ impl Dispatcher {
     }
 
     /// Starts a call. When nothing else has arrived it is tried here first: one that needs to wait for nothing is
-    /// then answered without the detour over another task.
+    /// then answered without the detour over another task. What is answered while others that have arrived are still to be tried
+    /// is sent with their answers.
     async fn execute(&self, call: Call, gss: Option<GssCall>, permit: CallPermit, alone: bool) {
         let mut execution =
             Execution { xid: call.xid, peer: self.peer.clone(), permit: Some(permit), sealed: None };
@@ -305,8 +306,17 @@ impl Dispatcher {
             let reply = service.call(call, &execution.peer).await;
             execution.finish(reply);
         };
+        let together = Together::new(&self.peer);
         if !alone {
-            tokio::spawn(task);
+            tokio::spawn(async move {
+                let (mut task, mut together) = (std::pin::pin!(task), Some(together));
+                let tried = std::future::poll_fn(|context| {
+                    let polled = task.as_mut().poll(context);
+                    together = None;
+                    polled
+                });
+                tried.await;
+            });
             return;
         }
         let mut task = Box::pin(task);
@@ -315,9 +325,27 @@ impl Dispatcher {
             let attempt = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context)));
             Poll::Ready(attempt.unwrap_or(Poll::Ready(())))
         });
-        if attempt.await.is_pending() {
+        let attempted = attempt.await;
+        drop(together);
+        if attempted.is_pending() {
             tokio::spawn(task);
         }
+    }
+}
+
+/// A call that has arrived and was not tried yet: answers of its connection may wait for its own.
+struct Together(Peer);
+
+impl Together {
+    fn new(peer: &Peer) -> Together {
+        peer.outbox().hold();
+        Together(peer.clone())
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        self.0.outbox().let_go();
     }
 }
 

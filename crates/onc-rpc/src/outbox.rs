@@ -24,11 +24,14 @@ const SLICES: usize = 128;
 /// not take everything.
 const LEAST_PROGRESS: usize = 64 << 10;
 
+/// Bytes that wait at most for others to be written with.
+const HELD: usize = 256 << 10;
+
 /// Messages on their way out.
 ///
 /// Whoever adds a message also writes it, and whatever others added meanwhile, unless someone else is writing
 /// at this moment or the stream is full; so an idle connection sends a reply without waking another task, and a busy
-/// one sends many with one system call. When the stream is full the connection's own task goes on as soon as
+/// one sends many with one system call. Messages that are sure to have company soon wait for it ([`hold`](Self::hold)). When the stream is full the connection's own task goes on as soon as
 /// there is room ([`drive`](Self::drive)). All writing is non-blocking and no future is held half-way: dropping a
 /// caller cannot cut a message in two.
 pub(crate) struct Outbox {
@@ -39,6 +42,8 @@ pub(crate) struct Outbox {
     room: Notify,
     /// Bytes added and not yet written.
     queued: AtomicUsize,
+    /// Reasons to wait for more.
+    holds: AtomicUsize,
     limit: usize,
     patience: Duration,
 }
@@ -100,6 +105,7 @@ impl Outbox {
             writable: Arc::new(Writable(Notify::new())),
             room: Notify::new(),
             queued: AtomicUsize::new(0),
+            holds: AtomicUsize::new(0),
             limit,
             patience,
         }
@@ -121,7 +127,22 @@ impl Outbox {
                 last._permit = permit;
             }
         }
-        self.write();
+        // Who lets go last writes: he adds nothing to the queue, and looks at it after that.
+        if self.holds.load(Ordering::Acquire) == 0 || self.queued.load(Ordering::Relaxed) >= HELD {
+            self.write();
+        }
+    }
+
+    /// Until [`let_go`](Self::let_go) has been called as often, what is added is written only when it is much.
+    pub fn hold(&self) {
+        self.holds.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends a [`hold`](Self::hold); the last one has everything written.
+    pub fn let_go(&self) {
+        if self.holds.fetch_sub(1, Ordering::AcqRel) == 1 && self.queued.load(Ordering::Acquire) > 0 {
+            self.write();
+        }
     }
 
     /// Returns once no more than the limit waits to be written, or the outbox is closed.
@@ -306,6 +327,27 @@ mod tests {
             }
             outbox.room().await;
             assert_eq!(received, [&[1; 8][..], &[2; 22], &[3; 1]].concat());
+        });
+    }
+
+    #[test]
+    fn what_is_held_goes_together_and_not_without_end() {
+        runtime().block_on(async {
+            let (writer, mut reader) = duplex(4 * HELD);
+            let outbox = Outbox::new(Output::Other(Box::new(writer)), usize::MAX, PATIENCE);
+            let mut received = vec![0; 2];
+            outbox.hold();
+            outbox.hold();
+            outbox.send(Bytes::from_static(&[1]), Vec::new(), None);
+            outbox.let_go();
+            outbox.send(Bytes::from_static(&[2]), Vec::new(), None);
+            assert_eq!(outbox.queued.load(Ordering::Relaxed), 2);
+            outbox.let_go();
+            reader.read_exact(&mut received).await.unwrap();
+            assert_eq!(received, [1, 2]);
+            outbox.hold();
+            outbox.send(Bytes::from(vec![3; HELD]), Vec::new(), None);
+            assert_eq!(outbox.queued.load(Ordering::Relaxed), 0);
         });
     }
 
