@@ -3,6 +3,7 @@
 mod layout;
 mod order;
 mod read;
+mod version;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -11,6 +12,7 @@ use clap::{Args, ValueEnum};
 use vector_client::{AttributeSet, Attributes, Error, Kind};
 
 use self::layout::Layout;
+use self::order::{Sort, Which};
 pub use self::read::attributes;
 use self::read::{Line, Listing};
 use super::people::People;
@@ -55,14 +57,32 @@ pub struct Ls {
     #[arg(short = 'd', long)]
     directory: bool,
     /// Newest first
-    #[arg(short = 't', overrides_with_all = ["by_size", "unsorted"])]
+    #[arg(short = 't', overrides_with_all = ["by_size", "by_version", "by_extension", "unsorted", "sort"])]
     by_time: bool,
     /// Largest first
-    #[arg(short = 'S', overrides_with_all = ["by_time", "unsorted"])]
+    #[arg(short = 'S', overrides_with_all = ["by_time", "by_version", "by_extension", "unsorted", "sort"])]
     by_size: bool,
+    /// By the numbers in names: file2 before file10
+    #[arg(short = 'v', overrides_with_all = ["by_time", "by_size", "by_extension", "unsorted", "sort"])]
+    by_version: bool,
+    /// By what follows the last dot
+    #[arg(short = 'X', overrides_with_all = ["by_time", "by_size", "by_version", "unsorted", "sort"])]
+    by_extension: bool,
     /// As the server has them
-    #[arg(short = 'U', overrides_with_all = ["by_time", "by_size"])]
+    #[arg(short = 'U', overrides_with_all = ["by_time", "by_size", "by_version", "by_extension", "sort"])]
     unsorted: bool,
+    /// By this
+    #[arg(long, value_enum, value_name = "WORD", overrides_with_all = ["by_time", "by_size", "by_version", "by_extension", "unsorted"])]
+    sort: Option<Sort>,
+    /// Times are those of the last access; sorts by it, unless -l shows it
+    #[arg(short = 'u', overrides_with_all = ["by_change", "time"])]
+    by_access: bool,
+    /// Times are those of the last change of attributes or content; sorts by it, unless -l shows it
+    #[arg(short = 'c', overrides_with_all = ["by_access", "time"])]
+    by_change: bool,
+    /// The same by a word
+    #[arg(long, value_enum, value_name = "WORD", overrides_with_all = ["by_access", "by_change"])]
+    time: Option<Which>,
     /// The other way round
     #[arg(short = 'r', long)]
     reverse: bool,
@@ -128,6 +148,28 @@ impl Ls {
         self.long || self.no_owner || self.long_no_group || self.numeric_uid_gid || self.full_time
     }
 
+    fn sorts_by(&self) -> Sort {
+        let of_letters = [
+            (self.by_time, Sort::Time),
+            (self.by_size, Sort::Size),
+            (self.by_version, Sort::Version),
+            (self.by_extension, Sort::Extension),
+            (self.unsorted, Sort::None),
+        ];
+        let of_letter = of_letters.into_iter().find(|(is_it, _)| *is_it).map(|(_, sort)| sort);
+        let names_time = self.by_access || self.by_change || self.time.is_some();
+        let usual = if names_time && !self.is_long() { Sort::Time } else { Sort::Name };
+        of_letter.or(self.sort).unwrap_or(usual)
+    }
+
+    fn which_time(&self) -> Which {
+        match (self.by_access, self.by_change) {
+            (true, _) => Which::Accessed,
+            (_, true) => Which::Changed,
+            _ => self.time.unwrap_or_default(),
+        }
+    }
+
     /// Attributes that are asked for with the names.
     fn wanted(&self, json: bool) -> AttributeSet {
         let mut wanted = AttributeSet::NONE;
@@ -139,8 +181,8 @@ impl Ls {
             ),
             (self.size, AttributeSet::SPACE_USED),
             (self.classify, AttributeSet::KIND | AttributeSet::MODE),
-            (self.by_time, AttributeSet::MODIFIED),
-            (self.by_size, AttributeSet::SIZE),
+            (self.sorts_by() == Sort::Time, self.which_time().attribute()),
+            (self.sorts_by() == Sort::Size, AttributeSet::SIZE),
             (self.inode, AttributeSet::FILE_ID),
         ] {
             wanted = if wish { wanted | attributes } else { wanted };
@@ -261,6 +303,7 @@ impl Layout {
             columns: (ls.columns || is_terminal && !ls.one) && !ls.is_long(),
             is_terminal,
             time: if ls.full_time { TimeStyle::FullIso } else { ls.time_style.unwrap_or(TimeStyle::Locale) },
+            which: ls.which_time(),
             people: if ls.is_long() { Some(People::known()) } else { None },
             objects: Vec::new(),
         }

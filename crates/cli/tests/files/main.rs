@@ -16,6 +16,8 @@ mod mishaps;
 mod permissions;
 mod progress;
 mod real_tree;
+#[path = "../support/small_server.rs"]
+mod small_server;
 mod statistics;
 #[path = "../support/mod.rs"]
 mod support;

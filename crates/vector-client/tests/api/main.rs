@@ -8,6 +8,7 @@ mod blocking;
 mod cache;
 mod data;
 mod descriptors;
+mod full;
 mod limits;
 mod listing;
 mod local;

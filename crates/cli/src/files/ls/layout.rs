@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 use vector_client::{Attributes, Kind};
 
 use super::TimeStyle;
+use super::order::Which;
 use super::read::Line;
 use crate::files::date;
 use crate::files::mode;
@@ -27,6 +28,7 @@ pub struct Layout {
     pub columns: bool,
     pub is_terminal: bool,
     pub time: TimeStyle,
+    pub which: Which,
     pub people: Option<People>,
     /// What is to be printed as JSON at the end.
     pub objects: Vec<Value>,
@@ -183,7 +185,7 @@ impl Layout {
             (None, Some(size), false) => size.to_string(),
             (None, None, _) => "?".into(),
         };
-        let time = it.modified.map_or("?".into(), |time| match self.time {
+        let time = self.which.of(it).map_or("?".into(), |time| match self.time {
             TimeStyle::Locale => date::short(time, now),
             TimeStyle::FullIso => date::full(time),
             TimeStyle::LongIso => date::formatted(time, "%Y-%m-%d %H:%M"),
