@@ -10,11 +10,6 @@ DATA ?= kurma-data
 
 # Always with the whole workspace, or else everything that it shares is built again with other features.
 TEST = $(CARGO) test --locked --workspace
-SYSTEM = $(call suites_of,crates/cli)
-CRATES = $(call suites_of,$(filter-out crates/cli,$(wildcard crates/*)))
-suites_of = $(patsubst %,"--test %",$(sort $(call files_of,$(1)) $(call folders_of,$(1))))
-files_of = $(basename $(notdir $(wildcard $(addsuffix /tests/*.rs,$(1)))))
-folders_of = $(notdir $(patsubst %/main.rs,%,$(wildcard $(addsuffix /tests/*/main.rs,$(1)))))
 # Those of the vectorized client that a server of another make is asked for as well, as far as it has what they need.
 PLAIN = $(addsuffix ::,attributes blocking cache data descriptors listing names scalars symbolic_links trees writer)
 # What is tested, as the tests have it, at target/debug/kurma; and who makes the transactions that a guest looks at.
@@ -33,13 +28,13 @@ test:
 # Everything inside the crates.
 unit:
 	@scripts/setup build test
-	scripts/suites "--lib --bins --examples" $(CRATES)
+	scripts/suites unit
 	$(TEST) --doc
 
 # The real binary: crashes, lying clouds, bad input.
 system:
 	@scripts/setup build test
-	scripts/suites $(SYSTEM)
+	scripts/suites system
 
 # NFS clients of other makers, in user space, and the vectorized client with a server of another make.
 foreign:
