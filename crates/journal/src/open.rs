@@ -63,6 +63,7 @@ pub(crate) fn open(
     let mut unneeded = Vec::new();
     if let Some(newest) = files.segments.pop() {
         let tail = Tail::find(newest.file, newest.header, newest.key, node_key)?;
+        environment::failpoint!("recovery.tail-found");
         tail.make_durable().map_err(fail("syncing"))?;
         let walk = tail.walk;
         state.current = walk.segment.clone();

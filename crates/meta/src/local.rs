@@ -411,8 +411,10 @@ fn replay(engine: &dyn Engine, recovery: Recovery, observer: &dyn CommitObserver
         return Err(MetaError::Apart { applied, journal: format!("goes on with record {}", next.0) });
     }
     if last > applied {
+        environment::failpoint!("recovery.before-apply");
         engine.apply(&mut writes.iter(), last, true)?;
     }
+    environment::failpoint!("recovery.applied");
     Ok(())
 }
 

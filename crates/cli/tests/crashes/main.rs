@@ -1,8 +1,9 @@
 //! Whatever the moment of a crash: what was acknowledged is there, what was not is whole or absent.
 //!
 //! Clients create, write, commit, rename, link, truncate and remove, each with an exact log of what the server
-//! acknowledged, until the process is killed at a random moment or at a failpoint. `KURMA_CRASHES` is the number of
-//! kills, `KURMA_SEED` repeats the choices of a run. Several gateways live at the same time, for each mostly waits.
+//! acknowledged, until the process is killed at a random moment or at a failpoint, those of its start among them. `KURMA_CRASHES` is
+//! the number of kills (by SIGKILL, under load or at a point; ends in order do not count), `KURMA_SEED` repeats the choices of a run.
+//! Several gateways live at the same time, for each mostly waits.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test code at the edge
 
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use plan::{COMMIT_PATH, POINTS, Plan, often, plans};
+use plan::{COMMIT_PATH, POINTS, Plan, any_moment, often, plans};
 use support::{Client, Gateway, Random, Settings, files_below, fragments_below};
 use worker::{Observed, SHARED, Worker, observe};
 
@@ -74,7 +75,7 @@ async fn no_crash_loses_what_was_acknowledged_or_leaves_anything_half_done() {
         run.compare_with_clouds_only(settings).await;
         run.expect_nothing_but_fragments_of_files().await;
     }
-    report(&lives);
+    report(&lives, rounds);
 }
 
 /// The rounds of one gateway.
@@ -87,6 +88,10 @@ async fn live(folder: PathBuf, settings: Settings, plans: Vec<Plan>, mut random:
         if round % 10 == 9 {
             run.compare_with_clouds_only(&settings).await;
         }
+    }
+    // Those that had not come to their point, and ended in order.
+    while run.kills < plans.len() {
+        run.round(&any_moment(&mut random)).await;
     }
     (run, settings)
 }
@@ -116,11 +121,13 @@ fn never_together(lives: &[(Run, Settings)]) -> Vec<&'static str> {
     COMMIT_PATH.into_iter().filter(|name| !met(name)).collect()
 }
 
-fn report(lives: &[(Run, Settings)]) {
+fn report(lives: &[(Run, Settings)], wanted: usize) {
     let acknowledged: u64 =
         lives.iter().flat_map(|(run, _)| &run.workers).map(|worker| worker.acknowledged).sum();
     let count: u64 = lives.iter().map(|(run, _)| run.life).sum();
-    println!("{count} lives, {acknowledged} steps acknowledged");
+    let kills: usize = lives.iter().map(|(run, _)| run.kills).sum();
+    println!("{count} lives, {kills} of them ended by SIGKILL, {acknowledged} steps acknowledged");
+    assert!(kills >= wanted, "there were fewer kills than asked for");
     let points = points(lives);
     for (name, what) in &*POINTS {
         let (rounds, hits) = points.get(name).copied().unwrap_or_default();
@@ -140,6 +147,8 @@ struct Run {
     random: Random,
     /// Starts of the gateway.
     life: u64,
+    /// Rounds that ended by SIGKILL.
+    kills: usize,
     observed: HashSet<String>,
     points: Points,
     /// Points at which it ended while a transaction was under way.
@@ -162,6 +171,7 @@ impl Run {
             workers,
             random,
             life: 1,
+            kills: 0,
             observed: HashSet::new(),
             points: Points::new(),
             together: BTreeSet::new(),
@@ -193,6 +203,8 @@ impl Run {
                 self.together.insert(*name);
             }
         }
+        self.gateway.interrupt();
+        self.kills += usize::from(self.gateway.was_killed());
         self.gateway.kill();
         self.gateway.unset("KURMA_FAILPOINT");
         if !verified {

@@ -42,13 +42,18 @@ pub fn plans(rounds: usize, random: &mut Random) -> Vec<Plan> {
             Some(&(name, _)) if round < (rounds * 3 / 4).max(POINTS.len()) => {
                 Plan::Point { name, nth: 1 + random.below(often(name)) }
             }
-            _ => Plan::AnyMoment(Duration::from_millis(20 + random.below(1200))),
+            _ => any_moment(random),
         })
         .collect();
     for at in (1..plans.len()).rev() {
         plans.swap(at, random.below(at as u64 + 1) as usize);
     }
     plans
+}
+
+/// At some moment under load.
+pub fn any_moment(random: &mut Random) -> Plan {
+    Plan::AnyMoment(Duration::from_millis(20 + random.below(1200)))
 }
 
 /// How many passes a short load is sure to make.

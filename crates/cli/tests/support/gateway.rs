@@ -4,6 +4,7 @@ use std::fs::File;
 use std::hash::BuildHasher;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::LazyLock;
@@ -158,6 +159,11 @@ impl Gateway {
             });
         }
         self.ended.is_some()
+    }
+
+    /// Whether the process of the last start was ended by SIGKILL, by its own or another's.
+    pub fn was_killed(&self) -> bool {
+        self.ended.is_some_and(|status| status.signal() == Some(9))
     }
 
     /// Whether the process of the last start has killed itself at a failpoint.

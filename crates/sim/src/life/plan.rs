@@ -155,6 +155,10 @@ impl Plan {
                 let number = dice.below(self.setup.clouds.into()) as u16;
                 phase.troubles.push((dice.below(phase.length()), Trouble::Drain(number)));
                 phase.troubles.sort_by_key(|(at, _)| *at);
+                if dice.percent(30) {
+                    let how = dice.pick(&[End::Kill, End::PowerCut]);
+                    phase.point = Some(Point { name: "drain.copied", passes: 1 + dice.below(40), how });
+                }
             }
         }
     }
@@ -330,6 +334,7 @@ fn a_point(dice: &mut Dice) -> Point {
         "keys",
         "compound",
         "clients",
+        "recovery",
     ];
     let family = dice.pick(&families);
     let points: Vec<&str> = POINTS
@@ -340,6 +345,8 @@ fn a_point(dice: &mut Dice) -> Point {
     let most = match family {
         "journal" => 300,
         "meta" | "writeback" | "compound" => 40,
+        // A machine starts once.
+        "recovery" => 1,
         _ => 4,
     };
     Point { name: dice.pick(&points), passes: 1 + dice.below(most), how }
