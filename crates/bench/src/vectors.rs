@@ -16,7 +16,7 @@ mod workload;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use vector_client::{Client, Options};
 
 use crate::peer::{Ganesha, Kurma, Names, Peer};
@@ -64,9 +64,12 @@ pub async fn run(arguments: Vectors) -> Result<()> {
     peers.retain(|peer| {
         !arguments.without.iter().any(|name| !name.is_empty() && peer.name().starts_with(name.as_str()))
     });
+    if let Some(reason) = peers.iter().find_map(|peer| peer.not_installed()) {
+        bail!("{reason}, or leave it out by --without");
+    }
     let tree = Tree::of(arguments.setting.shrink);
     tree.archive(&folder.path().join("tree.tar"))?;
-    let (mut rows, mut degrees) = (Vec::new(), Vec::new());
+    let (mut rows, mut degrees, mut unmeasured) = (Vec::new(), Vec::new(), Vec::new());
     for (at, peer) in peers.iter_mut().enumerate() {
         let data = folder.path().join(at.to_string());
         peer.start(&data).with_context(|| format!("starting {}", peer.name()))?;
@@ -79,6 +82,7 @@ pub async fn run(arguments: Vectors) -> Result<()> {
             let scene = Scene { arguments: &arguments, near: &near, line, delay: *delay, tree: &tree };
             if let Err(error) = Place::make_common(&near, &base, &tree).await {
                 eprintln!("{}, {delay} ms: {error:#}", peer.name());
+                unmeasured.push(format!("{} over {delay} ms", peer.name()));
                 continue;
             }
             rows.extend(scene.run(peer.as_mut(), &export, &base, folder.path(), &mut known).await?);
@@ -95,7 +99,9 @@ pub async fn run(arguments: Vectors) -> Result<()> {
         peer.kill();
     }
     ensure!(!rows.is_empty() || !degrees.is_empty(), "nothing was measured");
-    report::write(&arguments, &rows, &degrees)
+    report::write(&arguments, &rows, &degrees)?;
+    ensure!(unmeasured.is_empty(), "not measured: {}", unmeasured.join(", "));
+    Ok(())
 }
 
 /// Removes what is there no longer needed; it does no harm if it stays.

@@ -2,6 +2,7 @@
 
 pub mod figure;
 mod section;
+mod targets;
 
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -30,6 +31,7 @@ pub fn render(results: &Results) -> Result<String> {
             body {
                 (view.head())
                 (view.summary())
+                (targets::section(results))
                 (view.durability())
                 h2 { "Workloads" }
                 nav { @for name in view.workloads() { a href={ "#" (anchor(name)) } { (name) } } }

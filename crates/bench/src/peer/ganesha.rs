@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::{Peer, Process, free_address, is_program};
 
 const PROGRAM: &str = "ganesha.nfsd";
-const NOT_INSTALLED: &str = "ganesha.nfsd is not installed: scripts/setup bench";
+const NOT_INSTALLED: &str = "ganesha.nfsd with FSAL_VFS is not installed: scripts/setup bench";
 
 /// How the folder behind the server treats names.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Peer for Ganesha {
     }
 
     fn not_installed(&self) -> Option<String> {
-        (!is_program(PROGRAM)).then(|| NOT_INSTALLED.to_owned())
+        (!is_program(PROGRAM) || !has_vfs()).then(|| NOT_INSTALLED.to_owned())
     }
 
     fn start(&mut self, data: &Path) -> Result<()> {
@@ -91,6 +91,14 @@ impl Peer for Ganesha {
     fn pid(&self) -> u32 {
         self.process.id()
     }
+}
+
+/// Whether it can serve a folder of this machine, which Debian has in a package of its own.
+fn has_vfs() -> bool {
+    let places = ["/usr/lib", "/usr/lib64"].into_iter().filter_map(|place| std::fs::read_dir(place).ok());
+    let mut folders = places.flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    folders
+        .any(|folder| folder.join("libfsalvfs.so").exists() || folder.join("ganesha/libfsalvfs.so").exists())
 }
 
 /// No version 3, no rpcbind, no grace period; everything else as packaged.

@@ -71,8 +71,16 @@ pub fn ratio(found: Option<Ratio>) -> Markup {
         Some((_, high)) if high < 1.0 => ("worse", "▼ "),
         _ => ("", ""),
     };
+    html! { span class=(class) { (mark) (number(mean)) } (between(interval)) }
+}
+
+/// The same without a mark.
+pub fn ratio_alone(Ratio { mean, interval }: Ratio) -> Markup {
+    html! { (number(mean)) (between(interval)) }
+}
+
+fn between(interval: Option<(f64, f64)>) -> Markup {
     html! {
-        span class=(class) { (mark) (number(mean)) }
         @if let Some((low, high)) = interval { span.interval { " (" (bound(low)) "–" (bound(high)) ")" } }
     }
 }
