@@ -120,27 +120,27 @@ impl Outbox {
             if queue.closed {
                 return;
             }
-            self.queued.fetch_add(bytes, Ordering::Relaxed);
+            self.queued.fetch_add(bytes, Ordering::SeqCst);
             let segments = std::iter::once(header).chain(body).filter(|data| !data.is_empty());
             queue.segments.extend(segments.map(|data| Segment { data, _permit: None }));
             if let Some(last) = queue.segments.back_mut() {
                 last._permit = permit;
             }
         }
-        // Who lets go last writes: he adds nothing to the queue, and looks at it after that.
-        if self.holds.load(Ordering::Acquire) == 0 || self.queued.load(Ordering::Relaxed) >= HELD {
+        // One of both writes: who adds counts first and looks for holds then, who lets go last the other way round.
+        if self.holds.load(Ordering::SeqCst) == 0 || self.queued.load(Ordering::Relaxed) >= HELD {
             self.write();
         }
     }
 
     /// Until [`let_go`](Self::let_go) has been called as often, what is added is written only when it is much.
     pub fn hold(&self) {
-        self.holds.fetch_add(1, Ordering::Relaxed);
+        self.holds.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Ends a [`hold`](Self::hold); the last one has everything written.
     pub fn let_go(&self) {
-        if self.holds.fetch_sub(1, Ordering::AcqRel) == 1 && self.queued.load(Ordering::Acquire) > 0 {
+        if self.holds.fetch_sub(1, Ordering::SeqCst) == 1 && self.queued.load(Ordering::SeqCst) > 0 {
             self.write();
         }
     }
@@ -163,19 +163,45 @@ impl Outbox {
         loop {
             if timeout_at(end, self.writable.0.notified()).await.is_ok() {
                 self.stream.lock().full = false;
-                self.write();
-                if let Some(error) = self.stream.lock().error.take() {
+                if let Some(error) = self.write_and_look() {
                     return error.into();
                 }
                 continue;
             }
-            let mut stream = self.stream.lock();
-            if was_full && stream.full && stream.progress < LEAST_PROGRESS {
-                return RpcError::Stalled;
+            {
+                let mut stream = self.stream.lock();
+                if was_full && stream.full && stream.progress < LEAST_PROGRESS {
+                    return RpcError::Stalled;
+                }
+                was_full = stream.full;
+                stream.progress = 0;
             }
-            was_full = stream.full;
-            stream.progress = 0;
+            // Whoever wanted to write meanwhile has left it to who held the stream.
+            if let Some(error) = self.write_and_look() {
+                return error.into();
+            }
             end = Instant::now() + self.patience;
+        }
+    }
+
+    /// Writes, and takes the error of the stream, if there is one.
+    fn write_and_look(&self) -> Option<io::Error> {
+        loop {
+            self.write();
+            let error = self.stream.lock().error.take();
+            // As above: who found the stream held when it was looked at has left his message.
+            if error.is_some() || !self.is_writable() {
+                return error;
+            }
+        }
+    }
+
+    /// Whether something waits that the stream would take.
+    fn is_writable(&self) -> bool {
+        let has_more = !self.queue.lock().segments.is_empty();
+        has_more && self.holds.load(Ordering::SeqCst) == 0 && {
+            let stream = self.stream.lock();
+            !stream.full && stream.writer.is_some()
         }
     }
 
