@@ -34,7 +34,7 @@ pub(crate) struct Core {
     pub files: Handles<Opened>,
     pub listings: Handles<Listing>,
     pub dirty: Dirty,
-    /// Whether something was not stored, and no write or fsync has said so.
+    /// Whether something was not stored of files that are forgotten, and no write or fsync had said so.
     pub has_lost: AtomicBool,
     pub delegations: Delegations,
     /// Bytes of memory for data that is not stable.
@@ -171,9 +171,15 @@ impl Core {
         }
     }
 
+    /// Whether something was not stored, and no write or fsync has said so.
+    pub fn has_lost_silently(&self) -> bool {
+        self.has_lost.load(SeqCst) || self.table.any(|inode| inode.writer.has_lost_silently())
+    }
+
     /// The kernel has forgotten a file that it was told of so many times.
     pub fn forget(self: &Arc<Core>, number: u64, times: u64) {
         if let Some(inode) = self.table.forget(number, times) {
+            self.has_lost.fetch_or(inode.writer.has_lost_silently(), SeqCst);
             self.give_back_of(&inode.handle);
             self.forgotten.fetch_max(inode.touched.load(SeqCst), SeqCst);
         }

@@ -24,6 +24,16 @@ use crate::opened::{Opened, access, new_owner};
 
 const SIZE: Bitmap = Attribute::set(&[Attribute::Size]);
 
+/// Who writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    Program,
+    /// At the end of the file.
+    Appending,
+    /// The kernel, what it has in its pages.
+    Pages,
+}
+
 impl Core {
     /// Opens a file. The kernel keeps its pages only if they are of the version that the server has now.
     pub async fn open(
@@ -157,16 +167,19 @@ impl Core {
         Ok((data, found.eof))
     }
 
-    /// Takes data that was written. What is appended goes to where the file ends at the server, if nobody here knows
+    /// Takes data that a program has written, or the kernel from its pages, where nobody hears of an error. What is appended goes to where the file ends at the server, if nobody here knows
     /// better: the kernel may remember an end of before others appended. May be dropped.
     pub async fn write(
         self: &Arc<Core>,
         opened: Arc<Opened>,
         offset: u64,
         data: Bytes,
-        appends: bool,
+        from: Writer,
     ) -> Answer<()> {
-        let core = self.clone();
+        if from != Writer::Pages {
+            self.tell_before_write(&opened)?;
+        }
+        let (core, appends) = (self.clone(), from == Writer::Appending);
         let writing =
             self.runtime.spawn(async move { core.write_whole(opened, offset, data, appends).await });
         writing.await.unwrap_or(Err(Errno::EIO))
@@ -228,23 +241,9 @@ impl Core {
         // Pages of a mapping may come after the last flush.
         self.settle_quietly(&opened.inode).await;
         self.unlock_all_of(opened).await;
-        let is_last = opened.inode.opens.fetch_sub(1, SeqCst) == 1;
-        if is_last {
-            self.look_for_losses(&opened.inode);
-        }
+        opened.inode.opens.fetch_sub(1, SeqCst);
         if let Err(error) = opened.close().await {
             tracing::debug!(%error, inode = opened.inode.number, "a file cannot be closed at the server");
-        }
-    }
-
-    /// Of errors that neither a write nor an fsync has returned is said at the end of the mount.
-    pub fn look_for_losses(&self, inode: &Inode) {
-        if inode.writer.has_lost_silently() {
-            tracing::error!(
-                inode = inode.number,
-                "not everything that was written to a file could be stored"
-            );
-            self.has_lost.store(true, SeqCst);
         }
     }
 

@@ -20,6 +20,7 @@ use nfs4::{Component, CreateType, LinkText};
 use rustix::fs::OFlags;
 
 use crate::core::Core;
+use crate::data::Writer;
 use crate::directory::Listing;
 use crate::killable::killable;
 use crate::locks::{Bytewise, Locker, UNLOCK};
@@ -253,14 +254,18 @@ impl Filesystem for FileSystem {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // Pages of the kernel's have their place.
-        let appends = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::APPEND)
-            && !how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let appends = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::APPEND);
+        let from = match how.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            // They have their place.
+            true => Writer::Pages,
+            false if appends => Writer::Appending,
+            false => Writer::Program,
+        };
         let (core, data) = (self.0.clone(), Bytes::copy_from_slice(data));
         let length = data.len() as u32;
         let work = async move {
             let opened = core.files.get(handle.0)?;
-            core.write(opened, offset, data, appends).await
+            core.write(opened, offset, data, from).await
         };
         self.serve(request, reply, work, move |reply, ()| reply.written(length));
     }

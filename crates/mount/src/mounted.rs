@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use environment::Environment;
@@ -306,10 +306,8 @@ impl Mounted {
             }
         };
         let is_all = tokio::time::timeout(wait, bring).await.is_ok();
-        let files = core.files.take();
-        files.iter().for_each(|opened| core.look_for_losses(&opened.inode));
         let leave = async {
-            for opened in files {
+            for opened in core.files.take() {
                 core.close_file(&opened).await;
             }
             core.tasks.close();
@@ -320,7 +318,7 @@ impl Mounted {
         if !matches!(tokio::time::timeout(LEAVE, leave).await, Ok(Ok(()))) {
             tracing::debug!("the server was not told of the end");
         }
-        let is_all = is_all && core.dirty.all().is_empty() && !core.has_lost.load(Ordering::SeqCst);
+        let is_all = is_all && core.dirty.all().is_empty() && !core.has_lost_silently();
         if is_all { Ok(()) } else { Err(MountError::Unwritten) }
     }
 }

@@ -50,6 +50,11 @@ impl Table {
         self.0.read().by_handle.get(handle).cloned()
     }
 
+    /// Whether it is so of any of them.
+    pub fn any(&self, is_so: impl Fn(&Inode) -> bool) -> bool {
+        self.0.read().by_number.values().any(|inode| is_so(inode))
+    }
+
     /// The kernel forgets what it was told so many times. Gives back the inode if that was all.
     pub fn forget(&self, number: u64, times: u64) -> Option<Arc<Inode>> {
         let mut inodes = self.0.write();

@@ -101,6 +101,13 @@ impl Gathered {
 }
 
 impl State {
+    fn fail(&mut self, inode: &Inode, error: Errno) {
+        if self.errors.add(error) {
+            let why = std::io::Error::from_raw_os_error(error.code());
+            tracing::warn!(inode = inode.number, %why, "what was written to a file cannot be stored");
+        }
+    }
+
     /// From now on these bytes are on their way.
     fn fly(&mut self, bytes: Range<u64>) -> u64 {
         self.flights += 1;
@@ -142,7 +149,7 @@ impl Drop for Flight {
         let mut state = writer.state.lock();
         state.land(self.number);
         if !self.is_done {
-            state.errors.add(Errno::EIO);
+            state.fail(&self.inode, Errno::EIO);
         }
         drop(state);
         writer.landed.notify_waiters();
@@ -220,7 +227,6 @@ impl Core {
         data: Bytes,
     ) -> Answer<()> {
         let writer = &opened.inode.writer;
-        writer.state.lock().errors.tell(&opened.told)?;
         let permit = self.room_for(data.len()).await?;
         let (inode, transfer) = (&opened.inode, self.transfer as usize);
         // Nothing leaves the state without being on its way: who makes data stable must not find neither.
@@ -313,9 +319,7 @@ impl Core {
                     let opened = opened.clone();
                     state.unstable.push(Unstable { opened, offset, data, verifier, _permits: permits });
                 }
-                Err(error) => {
-                    state.errors.add(error);
-                }
+                Err(error) => state.fail(&opened.inode, error),
             }
             drop(state);
             flight.is_done = true;
@@ -357,7 +361,12 @@ impl Core {
         opened.inode.writer.state.lock().errors.tell(&opened.told)
     }
 
-    /// The same when a descriptor is closed: of a program that ends by it nobody hears the answer, so the error stays.
+    /// What a program has to be told before it writes on.
+    pub fn tell_before_write(&self, opened: &Opened) -> Answer<()> {
+        opened.inode.writer.state.lock().errors.tell(&opened.told)
+    }
+
+    /// As [`settle`](Self::settle) when a descriptor is closed: of a program that ends by it nobody hears the answer, so the error stays.
     pub async fn settle_at_close(self: &Arc<Core>, opened: &Opened) -> Answer<()> {
         self.make_stable(&opened.inode).await;
         if !opened.writes() {
@@ -373,7 +382,7 @@ impl Core {
             let whole = inode.clone();
             let done = self.runtime.spawn(async move { core.make_whole_stable(&whole).await }).await;
             if done.is_err() {
-                inode.writer.state.lock().errors.add(Errno::EIO);
+                inode.writer.state.lock().fail(&inode, Errno::EIO);
             }
         }
     }
@@ -395,7 +404,7 @@ impl Core {
         }
         let mut state = inode.writer.state.lock();
         if let Some(error) = error {
-            state.errors.add(error);
+            state.fail(inode, error);
         }
         // What was written meanwhile is for the next time.
         let is_left = state.gathered.is_some() || !state.flying.is_empty() || !state.unstable.is_empty();

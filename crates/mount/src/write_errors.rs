@@ -14,11 +14,13 @@ pub(crate) struct WriteErrors {
 }
 
 impl WriteErrors {
-    /// The first of those that nobody was told of yet is the one that they will be told.
-    pub fn add(&mut self, error: Errno) {
-        if self.last.is_none() || self.is_told {
+    /// The first of those that nobody was told of yet is the one that they will be told; whether it is that.
+    pub fn add(&mut self, error: Errno) -> bool {
+        let is_first = !self.is_untold();
+        if is_first {
             *self = WriteErrors { last: Some(error), number: self.number + 1, is_told: false };
         }
+        is_first
     }
 
     /// The number of the last one that does not concern who opens the file now.
@@ -63,8 +65,8 @@ mod tests {
         let mut errors = WriteErrors::default();
         let [one, other] = [(); 2].map(|()| AtomicU64::new(errors.known_to_new()));
         assert_eq!(code(errors.tell(&one)), None);
-        errors.add(Errno::ENOSPC);
-        errors.add(Errno::EIO);
+        assert!(errors.add(Errno::ENOSPC));
+        assert!(!errors.add(Errno::EIO));
         assert_eq!(code(errors.after(&one)), Some(Errno::ENOSPC.code()));
         for known in [&one, &other] {
             assert_eq!(code(errors.tell(known)), Some(Errno::ENOSPC.code()));
