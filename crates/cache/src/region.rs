@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::io;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -24,6 +25,13 @@ const INDEX_ENTRY: usize = BlockKey::LEN + 12;
 const INDEX_LIMIT: u32 = 256 << 20;
 const PURPOSE: &str = "cache";
 const SEALED_PIECE: u64 = PIECE + TAG_LEN as u64;
+/// Pieces that are read at once.
+const AT_ONCE: u32 = 4;
+
+thread_local! {
+    /// For sealed pieces, [`AT_ONCE`] of them.
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A file of the disk tier. Blocks are appended until it is full, then its index; it is never rewritten. The salt is
 /// fresh for every file, so a file offset is sealed at most once under its key.
@@ -187,18 +195,52 @@ impl Region {
 impl Location {
     /// Reads and opens consecutive pieces, which then share their memory; those beyond the end of the block are left out.
     pub fn read_run(&self, block: BlockKey, pieces: Range<u32>) -> io::Result<Vec<(u32, Bytes)>> {
-        let mut sealed = self.buffer(&pieces);
-        self.region.file.read_exact_at(&mut sealed, self.position(pieces.start))?;
-        self.open_run(block, pieces.start, sealed)
+        let file = &self.region.file;
+        let read = |sealed: &mut [u8], position| file.read_exact_at(sealed, position).map(|()| true);
+        Ok(self.read_with(block, pieces, read)?.unwrap_or_default())
     }
 
     /// As [`Location::read_run`], but `None` when that would have to wait for the disk.
     pub fn read_run_now(&self, block: BlockKey, pieces: Range<u32>) -> io::Result<Option<Vec<(u32, Bytes)>>> {
-        let mut sealed = self.buffer(&pieces);
-        if !self.region.file.read_exact_at_now(&mut sealed, self.position(pieces.start))? {
+        let file = &self.region.file;
+        self.read_with(block, pieces, |sealed, position| file.read_exact_at_now(sealed, position))
+    }
+
+    /// Sealed pieces come into memory that is used again and again, stays in the processor's caches, and need not be cleared.
+    fn read_with(
+        &self,
+        block: BlockKey,
+        pieces: Range<u32>,
+        read: impl Fn(&mut [u8], u64) -> io::Result<bool>,
+    ) -> io::Result<Option<Vec<(u32, Bytes)>>> {
+        let first = pieces.start;
+        let mut opened = Vec::with_capacity(self.sealed_bytes(&pieces));
+        let is_here = SEALED.with_borrow_mut(|memory| -> io::Result<bool> {
+            for start in pieces.clone().step_by(AT_ONCE as usize) {
+                let length = self.sealed_bytes(&(start..pieces.end.min(start + AT_ONCE)));
+                memory.resize(memory.len().max(length), 0);
+                let sealed = &mut memory[..length];
+                if !read(sealed, self.position(start))? {
+                    return Ok(false);
+                }
+                for (piece, sealed) in (start..).zip(sealed.chunks_mut(SEALED_PIECE as usize)) {
+                    let (content, tag) = sealed.split_at_mut(sealed.len().saturating_sub(TAG_LEN));
+                    self.region
+                        .key
+                        .open_at(self.position(piece), &aad(block, piece, self.length), content, &array(tag)?)
+                        .map_err(|_| invalid("a piece does not verify"))?;
+                    opened.extend_from_slice(content);
+                }
+            }
+            Ok(true)
+        })?;
+        if !is_here {
             return Ok(None);
         }
-        self.open_run(block, pieces.start, sealed).map(Some)
+        let opened = Bytes::from(opened);
+        let starts = (0..opened.len()).step_by(PIECE as usize);
+        let piece = |start: usize| opened.slice(start..opened.len().min(start + PIECE as usize));
+        Ok(Some((first..).zip(starts.map(piece)).collect()))
     }
 
     /// Where the sealed piece begins.
@@ -206,25 +248,10 @@ impl Location {
         self.offset + u64::from(piece) * SEALED_PIECE
     }
 
-    /// For sealed pieces.
-    fn buffer(&self, pieces: &Range<u32>) -> Vec<u8> {
+    /// Of those pieces that the block has.
+    fn sealed_bytes(&self, pieces: &Range<u32>) -> usize {
         let end = self.position(pieces.end).min(self.offset + sealed_length(u64::from(self.length)));
-        vec![0; end.saturating_sub(self.position(pieces.start)) as usize]
-    }
-
-    fn open_run(&self, block: BlockKey, first: u32, mut sealed: Vec<u8>) -> io::Result<Vec<(u32, Bytes)>> {
-        for (piece, sealed) in (first..).zip(sealed.chunks_mut(SEALED_PIECE as usize)) {
-            let (content, tag) = sealed.split_at_mut(sealed.len().saturating_sub(TAG_LEN));
-            self.region
-                .key
-                .open_at(self.position(piece), &aad(block, piece, self.length), content, &array(tag)?)
-                .map_err(|_| invalid("a piece does not verify"))?;
-        }
-        let opened = Bytes::from(sealed);
-        let starts = (0..opened.len()).step_by(SEALED_PIECE as usize);
-        let piece =
-            |start: usize| opened.slice(start..opened.len().min(start + SEALED_PIECE as usize) - TAG_LEN);
-        Ok((first..).zip(starts.map(piece)).collect())
+        end.saturating_sub(self.position(pieces.start)) as usize
     }
 
     /// Reads and opens the block.
