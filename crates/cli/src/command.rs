@@ -27,7 +27,7 @@ use crate::outcome::{Failure, Outcome};
 ///
 /// Start one with `kurma up`, mount what it prints, and look at it with `kurma status`.
 #[derive(Parser)]
-#[command(name = "kurma", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "kurma", version, propagate_version = true, max_term_width = 100, args_override_self = true)]
 #[command(after_help = "Example: kurma up --data ./kurma-data")]
 pub struct Kurma {
     #[command(flatten)]

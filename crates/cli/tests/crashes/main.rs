@@ -204,7 +204,9 @@ impl Run {
             }
         }
         self.gateway.interrupt();
-        self.kills += usize::from(self.gateway.was_killed());
+        let (is_killed, log) = (self.gateway.was_killed(), self.gateway.log());
+        assert!(is_killed || matches!(plan, Plan::Point { .. }), "the gateway ended by itself; log:\n{log}");
+        self.kills += usize::from(is_killed);
         self.gateway.kill();
         self.gateway.unset("KURMA_FAILPOINT");
         if !verified {
