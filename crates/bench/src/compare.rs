@@ -1,6 +1,6 @@
 //! The comparison: servers take turns within each repetition of each workload.
 
-mod instructions;
+mod counters;
 mod page;
 mod plot;
 mod recording;
@@ -12,15 +12,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use crate::arrivals::Pace;
+use crate::disk;
 use crate::kernel::Version;
 use crate::peer::{self, DittoFs, Ganesha, Kurma, Names, Peer, Rclone, ZeroFs};
 use crate::processors::Processors;
 use crate::setting::Setting;
 use crate::workload::{self, Client, Workload};
-use instructions::Instructions;
+use counters::Counters;
 use recording::Recording;
 use results::FORMAT;
-pub use results::{LeftOut, Over, Parameters, Results, Row, Sample, Server};
+pub use results::{Flushes, LeftOut, Over, Parameters, Results, Row, Sample, Server};
 
 /// Files written before the server is killed, to see whether it keeps its word.
 const CHECKED_FILES: u64 = 200;
@@ -52,6 +53,9 @@ pub struct Compare {
     /// repetition
     #[arg(long)]
     record: bool,
+    /// Count what the servers pass of the probes that scripts/profile sets. It costs them time
+    #[arg(long)]
+    count: bool,
     /// Let servers and load share all processors; without it servers have one, and the load the others
     #[arg(long)]
     shared_processors: bool,
@@ -124,6 +128,7 @@ pub async fn run(arguments: Compare) -> Result<()> {
     let mut warm = Vec::new();
     for (at, mut peer) in peers.into_iter().enumerate() {
         let restart = |peer: &mut dyn Peer| start(peer, &data(at));
+        let flushes = flushes(peer.as_ref(), &data(at)).await.ok().flatten();
         let failure = survives_kill(peer.as_mut(), restart).await.err();
         if let Err(error) = warm_up(peer.as_mut(), setting.shrink as u64).await {
             let reason = format!("writing to it, before anything is measured: {error:#}");
@@ -137,24 +142,26 @@ pub async fn run(arguments: Compare) -> Result<()> {
             checked_files: CHECKED_FILES,
             lost: failure.map(|error| format!("{error:#}")),
             idle_client_bytes: idle_client_bytes(peer.as_ref()).await.ok(),
+            flushes,
         });
         warm.push(peer);
     }
     let mut peers = warm;
     ensure!(!peers.is_empty(), "there is no server to measure");
-    let instructions = Instructions::available();
+    let counters = Counters::available(arguments.count)?;
+    let json = setting.report("report.json");
     for workload in workload::all(setting.shrink as u64) {
         let name = workload.name();
         if arguments.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             continue;
         }
         for count in workload.clients(&arguments.clients) {
-            let scene = Scene { arguments: &arguments, workload, count, instructions };
+            let scene = Scene { arguments: &arguments, workload, count, counters: &counters };
             scene.run(&mut peers, &mut results.rows).await;
+            // Whoever stops it has what was measured.
+            std::fs::write(&json, serde_json::to_string(&results)?)?;
         }
     }
-    let json = setting.report("report.json");
-    std::fs::write(&json, serde_json::to_string(&results)?)?;
     write_page(&results, &setting.report("report.html"))?;
     let failed = results.rows.iter().filter(|row| row.failed).count();
     ensure!(failed == 0, "{failed} rows are incomplete; the page says why");
@@ -185,7 +192,7 @@ struct Scene<'a> {
     arguments: &'a Compare,
     workload: Workload,
     count: usize,
-    instructions: Instructions,
+    counters: &'a Counters,
 }
 
 impl Scene<'_> {
@@ -245,7 +252,7 @@ impl Scene<'_> {
         } else {
             peer.settle()?;
         }
-        let counting = self.instructions.count(peer.pid())?;
+        let counting = self.counters.count(peer.pid())?;
         let (clouds, cpu) = (peer.clouds()?, peer::cpu_micros(peer.pid())?);
         let recording = match self.arguments.record {
             true => Some(Recording::begin(peer.pid(), &setting.report(&self.recorded(peer.name())))?),
@@ -254,13 +261,13 @@ impl Scene<'_> {
         let done = workload::run(workload, &clients, amount, shrink, pace).await?;
         recording.map(Recording::end).transpose()?;
         let cpu_in_run = peer::cpu_micros(peer.pid())? - cpu;
-        let instructions = counting.map(instructions::Counting::end).transpose()?.flatten();
+        let counts = counting.map(counters::Counting::end).transpose()?.unwrap_or_default();
         peer.settle()?;
         let cpu_until_settled = peer::cpu_micros(peer.pid())? - cpu;
         let clouds = peer.clouds()?.iter().map(|it| it.since(&clouds)).collect();
         workload::clean(workload, &clients, last).await?;
         peer.settle()?;
-        Ok(Sample::new(done, cpu_in_run, cpu_until_settled, instructions, clouds))
+        Ok(Sample::new(done, cpu_in_run, cpu_until_settled, counts, clouds))
     }
 }
 
@@ -286,6 +293,21 @@ async fn idle_client_bytes(peer: &dyn Peer) -> Result<f64> {
     let before = peer::memory_bytes(peer.pid())?;
     let _idle = connect(peer, "idle-too", IDLE).await?;
     Ok((peer::memory_bytes(peer.pid())? as f64 - before as f64) / IDLE as f64)
+}
+
+/// How often the disk is flushed for a file of 4 KiB that is written stable, and for a name that is made or removed, if that is counted.
+async fn flushes(peer: &dyn Peer, data: &Path) -> Result<Option<Flushes>> {
+    let clients = connect(peer, "flushes", 1).await?;
+    let Some(before) = disk::flushes(data) else { return Ok(None) };
+    clients[0].write_for_check(CHECKED_FILES).await?;
+    let written = disk::flushes(data).unwrap_or(before);
+    clients[0].name_for_check(CHECKED_FILES).await?;
+    let named = disk::flushes(data).unwrap_or(written);
+    let each = |from: u64, to: u64, count: u64| to.saturating_sub(from) as f64 / count as f64;
+    Ok(Some(Flushes {
+        of_write: each(before, written, CHECKED_FILES),
+        of_name: each(written, named, 2 * CHECKED_FILES),
+    }))
 }
 
 /// Writes files with stable writes, kills the server, starts it again and reads them.

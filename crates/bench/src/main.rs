@@ -8,6 +8,7 @@ mod arrivals;
 mod clouds;
 mod coding;
 mod compare;
+mod disk;
 mod guarantees;
 mod kernel;
 mod latency;

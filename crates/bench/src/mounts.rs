@@ -60,6 +60,7 @@ pub fn run(arguments: &Mounts) -> Result<()> {
             checked_files: CHECKED_FILES,
             lost,
             idle_client_bytes: None,
+            flushes: None,
         });
     }
     for workload in workload::all(setting.shrink as u64).into_iter().filter(|it| Folder::can(*it)) {

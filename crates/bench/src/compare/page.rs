@@ -190,11 +190,12 @@ impl<'a> View<'a> {
 
     fn durability(&self) -> Markup {
         let has_idle = self.results.servers.iter().any(|server| server.idle_client_bytes.is_some());
+        let has_flushes = self.results.servers.iter().any(|server| server.flushes.is_some());
         html! {
             h2 { "What is promised" }
             div.wide {
                 table {
-                    thead { tr { th.name { "server" } th.name { "an acknowledged stable write or name" } th.name { "after SIGKILL" } @if has_idle { th { "memory of an idle client" } } } }
+                    thead { tr { th.name { "server" } th.name { "an acknowledged stable write or name" } th.name { "after SIGKILL" } @if has_flushes { th { "disk flushes: file, name" } } @if has_idle { th { "memory of an idle client" } } } }
                     tbody {
                         @for server in &self.results.servers {
                             tr {
@@ -204,6 +205,14 @@ impl<'a> View<'a> {
                                     @match &server.lost {
                                         None => span.better { "all " (server.checked_files) " files are there" },
                                         Some(lost) => span.worse { (lost) },
+                                    }
+                                }
+                                @if has_flushes {
+                                    td {
+                                        @match server.flushes {
+                                            None => "–",
+                                            Some(it) => { (flushes(it.of_write)) ", " (flushes(it.of_name)) }
+                                        }
                                     }
                                 }
                                 @if has_idle { td { (server.idle_client_bytes.map_or_else(|| "–".to_owned(), figure::bytes)) } }
@@ -240,6 +249,7 @@ impl<'a> View<'a> {
                     "RPCs are compounds. A compound queues for a free slot of its session; its answer takes from there until it is back. "
                 }
                 "Clouds are asked until everything is written out." }
+            p { "Disk flushes were counted for each file of 4 KiB that one client wrote stable, and for each name that it made or removed. Where there are                  none, what was acknowledged is in the disk's own memory, and does not outlive a loss of power: ext4 without a journal flushes                  nothing for a name, " code { "chattr +D" } " or not." }
             p { "Sources in parentheses are sections of a digest of Ming Chen's thesis (Stony Brook, 2017); docs/benchmarks.md has the parameters \
                  there beside those here." }
             p {
@@ -249,6 +259,11 @@ impl<'a> View<'a> {
             }
         }
     }
+}
+
+/// Without any, nothing outlives a loss of power.
+fn flushes(of_each: f64) -> Markup {
+    html! { span class=(if of_each < 0.5 { "worse" } else { "" }) { (figure::number(of_each)) } }
 }
 
 fn quantile(row: &Row, part: f64) -> String {

@@ -1,9 +1,11 @@
 //! What was measured, as it is in `report.json`.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::{Counts, INSTRUCTIONS};
 use crate::latency::Latencies;
 use crate::machine::{Machine, machine};
 use crate::peer::CloudUse;
@@ -82,6 +84,18 @@ pub struct Server {
     /// Memory that one more client takes which has a session and does nothing; none: not known.
     #[serde(default)]
     pub idle_client_bytes: Option<f64>,
+    /// How often the disk was flushed; none: not known.
+    #[serde(default)]
+    pub flushes: Option<Flushes>,
+}
+
+/// Flushes of the disk by a server that is used by one client.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flushes {
+    /// For each file of 4 KiB that is written stable.
+    pub of_write: f64,
+    /// For each name that is made or removed.
+    pub of_name: f64,
 }
 
 /// A server that could not be compared on this machine.
@@ -133,6 +147,9 @@ pub struct Sample {
     pub cpu_until_settled_micros: f64,
     /// Instructions of the server for each unit, while the clients worked; none: this machine cannot count them.
     pub instructions: Option<f64>,
+    /// Passes of each probe of the server for each unit, while the clients worked.
+    #[serde(default)]
+    pub probes: BTreeMap<String, f64>,
     pub latencies: Latencies,
     /// What was asked of each cloud, from the beginning until everything was written out.
     pub clouds: Vec<CloudUse>,
@@ -143,7 +160,7 @@ impl Sample {
         done: Done,
         cpu_micros: u64,
         cpu_until_settled_micros: u64,
-        instructions: Option<u64>,
+        mut counts: Counts,
         clouds: Vec<CloudUse>,
     ) -> Sample {
         let (units, rpcs) = (done.units as f64, done.traffic.rpcs.max(1) as f64);
@@ -160,7 +177,8 @@ impl Sample {
             recalls: done.recalls as f64 / units,
             cpu_micros: cpu_micros as f64 / units,
             cpu_until_settled_micros: cpu_until_settled_micros as f64 / units,
-            instructions: instructions.map(|count| count as f64 / units),
+            instructions: counts.remove(INSTRUCTIONS).map(|count| count as f64 / units),
+            probes: counts.into_iter().map(|(name, count)| (name, count as f64 / units)).collect(),
             latencies: done.latencies,
             clouds,
         }
@@ -189,6 +207,9 @@ impl Row {
         match measured {
             Ok(sample) => {
                 eprintln!("{which} {:.0} {}/s", sample.rate, self.unit);
+                for (name, count) in &sample.probes {
+                    eprintln!("    {name:<14} {count:>10.3} for each");
+                }
                 self.samples.push(sample);
             }
             Err(error) => {
@@ -258,6 +279,7 @@ pub mod tests {
                 cpu_micros: 41.0,
                 cpu_until_settled_micros: 60.0,
                 instructions: Some(123_456.0),
+                probes: BTreeMap::from([("alloc".into(), 35.5)]),
                 latencies: recorder.take(),
                 clouds: vec![CloudUse {
                     cloud: "a&b".into(),
@@ -301,6 +323,7 @@ pub mod tests {
                 checked_files: 200,
                 lost: Some("2 files <gone>".into()),
                 idle_client_bytes: Some(20_480.0),
+                flushes: Some(Flushes { of_write: 1.5, of_name: 0.0 }),
             }],
             rows,
         }

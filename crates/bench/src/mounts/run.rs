@@ -45,7 +45,7 @@ pub fn measure(
         _ => Ok(()),
     })?;
     peer.settle()?;
-    Ok(Sample::new(done, cpu_in_run, cpu_until_settled, None, clouds))
+    Ok(Sample::new(done, cpu_in_run, cpu_until_settled, Default::default(), clouds))
 }
 
 /// Makes what `workload` needs and does not measure. What lasts is made `first` only.

@@ -160,6 +160,17 @@ impl Client {
         Ok(())
     }
 
+    /// Makes `count` empty files, one after the other, and removes them.
+    pub async fn name_for_check(&self, count: u64) -> Result<()> {
+        for at in 0..count {
+            self.create(at).await?;
+        }
+        for at in 0..count {
+            self.unlink(at).await?;
+        }
+        Ok(())
+    }
+
     /// Whether those files are all there and right.
     pub async fn check(&self, count: u64) -> Result<()> {
         let expected = self.content(4096);
