@@ -49,7 +49,7 @@ async fn a_listing_is_that_of_ls() {
         &["--sort=extension", "-t", "tree"],
         &["-t", "--sort=width", "tree"],
         &["--sort=size", "tree/a"],
-        &["--sort=size", "--sort=name", "-v", "-v", "--time=status", "--time=access", "-a", "-a", "tree/a"],
+        &["--sort=size", "--sort=width", "-v", "-v", "--time=status", "--time=access", "-a", "-a", "tree/a"],
         &["--sort=none", "-l", "tree/file"],
         &["-u", "tree/a"],
         &["-lu", "tree/a"],
