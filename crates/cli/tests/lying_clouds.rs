@@ -385,14 +385,13 @@ impl World {
     async fn expect_whole_again(&mut self) {
         self.gateway.kurma_ends(&["repair"], &[0, 3]); // repairs wait for their turn after failures
         self.gateway.flush();
-        // A cloud that failed is given a rest, and backups in it are out of reach until then.
-        for _ in 0..60 {
-            if self.gateway.kurma_ends(&["scrub"], &[0, 3]).status.code() == Some(0) {
-                break;
-            }
+        // A cloud that failed is asked now and then at first, and backups in it are out of reach in between.
+        let mut tries = 0;
+        while self.gateway.kurma_ends(&["scrub"], &[0, 3]).status.code() != Some(0) {
+            tries += 1;
+            assert!(tries < 120, "it is not whole again");
             tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         }
-        self.gateway.kurma_ends(&["scrub"], &[0]);
         self.gateway.drop_cache();
         self.expect_all().await;
         self.gateway.check();
