@@ -36,7 +36,10 @@ impl Drop for Background {
         // Its threads are waited for, which is not allowed among tasks, so by a thread: whoever only lets go of threads that are just
         // ending may read what is gone (glibc bug 19951, mended in 2.37; seen once, as a signal at the end of a gateway).
         if let Some(runtime) = self.0.take() {
-            std::thread::spawn(move || drop(runtime));
+            let thread = std::thread::Builder::new().name("background-end".to_owned());
+            if let Err(error) = thread.spawn(move || drop(runtime)) {
+                tracing::warn!(%error, "no thread waits for the end of background work");
+            }
         }
     }
 }
