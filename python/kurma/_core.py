@@ -548,8 +548,8 @@ class Chain:
 
     def write(self, data: Any, offset: int = 0) -> Ticket[int]:
         """Then writes an extent of it; how many bytes."""
-        how = {} if self._create is None else {"create": self._create, "truncate": True}
-        written = self._add(Write(self._target, data, offset, **how))
+        create = self._create
+        written = self._add(Write(self._target, data, offset, create=create, truncate=create is not None))
         self._create = None
         return written
 

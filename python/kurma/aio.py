@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Self
 
 from . import _core
 from ._native import Descriptor, Pending, Session
@@ -94,7 +94,7 @@ class Batch(_core.Steps):
         """Does the steps; the result of each."""
         return await self._commit()
 
-    async def __aenter__(self) -> Transaction:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: object, *_: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from typing import Any, Self
 
 from . import _core
 from ._native import Descriptor, Pending, Session
@@ -108,7 +108,7 @@ class Batch(_core.Steps):
         """Does the steps; the result of each."""
         return _run(self._commit())
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

@@ -158,7 +158,7 @@ class Driven:
                 return self._loop.run_until_complete(result)
             if name == "writer":
                 return DrivenWriter(result, self._loop)
-            return DrivenTransaction(result, self._loop) if name == "transaction" else result
+            return DrivenTransaction(result, self._loop) if name in ("batch", "transaction") else result
 
         return call
 
