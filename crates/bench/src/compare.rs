@@ -149,7 +149,11 @@ pub async fn run(arguments: Compare) -> Result<()> {
     let mut peers = warm;
     ensure!(!peers.is_empty(), "there is no server to measure");
     let counters = Counters::available(arguments.count)?;
+    // Whoever stops it has what was measured.
     let json = setting.report("report.json");
+    let save =
+        |results: &Results| Ok::<(), anyhow::Error>(std::fs::write(&json, serde_json::to_string(results)?)?);
+    save(&results)?;
     for workload in workload::all(setting.shrink as u64) {
         let name = workload.name();
         if arguments.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
@@ -158,8 +162,7 @@ pub async fn run(arguments: Compare) -> Result<()> {
         for count in workload.clients(&arguments.clients) {
             let scene = Scene { arguments: &arguments, workload, count, counters: &counters };
             scene.run(&mut peers, &mut results.rows).await;
-            // Whoever stops it has what was measured.
-            std::fs::write(&json, serde_json::to_string(&results)?)?;
+            save(&results)?;
         }
     }
     write_page(&results, &setting.report("report.html"))?;

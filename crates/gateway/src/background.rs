@@ -33,8 +33,8 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Its threads are waited for, which is not allowed among tasks, so by a thread: whoever only lets go of threads that are just
-        // ending may read what is gone (glibc bug 19951, mended in 2.37; seen once, as a signal at the end of a gateway).
+        // Its threads are waited for, by a thread, as that is not allowed among tasks. Who only lets go of threads that are just ending
+        // meets a race of glibc 2.36: `pthread_detach` looks at the thread's memory after it has allowed that to be unmapped.
         if let Some(runtime) = self.0.take() {
             let thread = std::thread::Builder::new().name("background-end".to_owned());
             if let Err(error) = thread.spawn(move || drop(runtime)) {

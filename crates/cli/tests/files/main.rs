@@ -16,7 +16,7 @@ mod mishaps;
 mod permissions;
 mod progress;
 mod real_tree;
-#[path = "../support/small_server.rs"]
+#[path = "../../../vector-client/tests/wire/small_server.rs"]
 mod small_server;
 mod statistics;
 #[path = "../support/mod.rs"]

@@ -11,7 +11,7 @@ mod leases;
 mod locks;
 mod programs;
 mod restarts;
-#[path = "../support/small_server.rs"]
+#[path = "../../../vector-client/tests/wire/small_server.rs"]
 mod small_server;
 #[path = "../support/mod.rs"]
 mod support;

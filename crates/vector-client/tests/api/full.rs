@@ -1,30 +1,16 @@
 //! A server without room.
 
-use std::sync::Arc;
-
-use environment::Environment;
-use file_system::memory::MemoryFileSystem;
-use ids::VolumeId;
-use nfs4_server::{Export, Server, ServerConfig};
-use tokio::net::TcpListener;
-use tokio_util::sync::{CancellationToken, DropGuard};
 use vector_client::{Client, Open, Options, Read, Write};
+
+use crate::small_server::SmallServer;
 
 /// ENOSPC.
 const NO_SPACE: i32 = 28;
 
 /// A client of a server that has room for so many bytes.
-async fn small(room: u64) -> (Client, DropGuard) {
-    let environment = Environment::real();
-    let files = MemoryFileSystem::with_room(VolumeId(1), environment.clock.clone(), room).writable_by_all();
-    let exports = vec![Export::new("home", Arc::new(files))];
-    let server = Server::new(ServerConfig::in_memory(exports, environment)).await.unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
-    (Client::connect(address, Options::default()).await.unwrap(), stop.drop_guard())
+async fn small(room: u64) -> (Client, SmallServer) {
+    let server = SmallServer::start(room).await;
+    (Client::connect(server.address, Options::default()).await.unwrap(), server)
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ mod permissions;
 mod restart;
 mod same;
 mod scalars;
+#[path = "../wire/small_server.rs"]
+mod small_server;
 mod symbolic_links;
 mod transactions;
 mod trees;

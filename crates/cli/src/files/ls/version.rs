@@ -45,19 +45,15 @@ fn stem(name: &[u8]) -> &[u8] {
 fn by_parts(mut one: &[u8], mut other: &[u8]) -> Ordering {
     while !one.is_empty() || !other.is_empty() {
         let (text, other_text) = (cut(&mut one, false), cut(&mut other, false));
-        let longer = text.len().max(other_text.len());
-        let weights = |text: &'_ [u8]| -> Vec<u16> { (0..longer).map(|at| weight(text.get(at))).collect() };
         let (number, other_number) = (cut(&mut one, true), cut(&mut other, true));
-        // Where a text ends a number begins, which is less than any letter, or the name ends.
-        let end = |weights: &mut Vec<u16>, text: &[u8], number: &[u8], rest: &[u8]| {
-            if text.len() < longer && number.is_empty() && rest.is_empty() {
-                weights[text.len()] = END;
-            }
-        };
-        let (mut left, mut right) = (weights(text), weights(other_text));
-        end(&mut left, text, number, one);
-        end(&mut right, other_text, other_number, other);
-        let order = left.cmp(&right).then_with(|| value(number).cmp(&value(other_number)));
+        let after = if number.is_empty() && one.is_empty() { END } else { DIGIT };
+        let other_after = if other_number.is_empty() && other.is_empty() { END } else { DIGIT };
+        let places = 0..text.len().max(other_text.len());
+        let order = places
+            .clone()
+            .map(|place| text.get(place).map_or(after, weight))
+            .cmp(places.map(|place| other_text.get(place).map_or(other_after, weight)))
+            .then_with(|| value(number).cmp(&value(other_number)));
         if order.is_ne() {
             return order;
         }
@@ -65,16 +61,15 @@ fn by_parts(mut one: &[u8], mut other: &[u8]) -> Ordering {
     Ordering::Equal
 }
 
-/// Of the end of a name: more than `~`, less than a digit.
+/// What stands behind a text: the end of the name, more than `~`; or a number, which is less than any letter.
 const END: u16 = 1;
+const DIGIT: u16 = 2;
 
-fn weight(byte: Option<&u8>) -> u16 {
+fn weight(byte: &u8) -> u16 {
     match byte {
-        Some(b'~') => 0,
-        // A digit.
-        None => 2,
-        Some(byte) if byte.is_ascii_alphabetic() => 3 + u16::from(*byte),
-        Some(byte) => 300 + u16::from(*byte),
+        b'~' => 0,
+        byte if byte.is_ascii_alphabetic() => 3 + u16::from(*byte),
+        byte => 300 + u16::from(*byte),
     }
 }
 
