@@ -8,6 +8,7 @@ mod cost;
 mod error;
 mod export;
 mod log;
+mod machine;
 mod nfs_limits;
 mod origin;
 mod owner_names;
@@ -128,7 +129,7 @@ pub struct AdminConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheConfig {
-    /// Memory for file data, dirty and clean.
+    /// Memory for file data, dirty and clean. By default a quarter of what the machine has, or the control group (cgroup) allows.
     pub memory: ByteSize,
     /// Journal: what may be acknowledged and not yet in the clouds.
     pub journal: ByteSize,
@@ -315,7 +316,7 @@ impl Default for AdminConfig {
 impl Default for CacheConfig {
     fn default() -> Self {
         CacheConfig {
-            memory: ByteSize::mib(192),
+            memory: machine::share_of_memory(),
             journal: ByteSize::mib(1024),
             disk: ByteSize::mib(1024),
             write_back_wait: Span::from_secs(5),

@@ -20,9 +20,8 @@ pub struct Limits {
     pub operations: u32,
     /// Bytes of the largest reply that one slot keeps for retries.
     pub cached_reply_bytes: u32,
-    /// Bytes that the reply caches of all sessions may grow to. A session is granted slots for a quarter of what
-    /// is left at most, so that a few greedy ones leave room for many. The first one of each client is granted as much as
-    /// there is for each of [`clients`](Self::clients) in any case, which may double it.
+    /// Bytes of the replies that all slots may keep for retries. Beyond it a client that keeps its share of it, that of one of
+    /// [`clients`](Self::clients), is not let use slots which keep nothing yet (`NFS4ERR_DELAY`).
     pub reply_cache_bytes: u64,
     /// Operations of an atomic compound, all of them counted.
     pub atomic_operations: u32,

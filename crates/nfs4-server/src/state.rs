@@ -186,8 +186,8 @@ pub(crate) struct State {
     pub minor0: crate::minor0::Clients,
     /// Counts client ids, session ids and state ids that were given out.
     issued: u64,
-    /// Bytes that the reply caches of all sessions may grow to.
-    reply_cache_bytes: u64,
+    /// Bytes of the replies that the slots of all sessions keep.
+    kept_replies: u64,
     /// What happened so far, for metrics.
     pub counts: Counts,
 }
@@ -219,7 +219,7 @@ impl State {
             grace,
             minor0: crate::minor0::Clients::default(),
             issued: 0,
-            reply_cache_bytes: 0,
+            kept_replies: 0,
             counts: Counts::default(),
         }
     }

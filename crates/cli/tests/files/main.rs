@@ -6,13 +6,13 @@
 mod archives;
 mod copying;
 mod finding;
+mod full_disks;
 mod ganesha;
 #[path = "../../../vector-client/tests/wire/ganesha_server.rs"]
 mod ganesha_server;
 mod listing;
 mod manners;
 mod memory;
-mod mishaps;
 mod permissions;
 mod progress;
 mod real_tree;
@@ -22,4 +22,5 @@ mod statistics;
 #[path = "../support/mod.rs"]
 mod support;
 mod syncing;
+mod vanishing;
 mod world;

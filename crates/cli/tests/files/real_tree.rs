@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::listing::comparable;
+use crate::statistics::trips;
 use crate::support::parallel;
 use crate::world::{World, kurma, real};
 
@@ -20,6 +21,10 @@ fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
     lines
+}
+
+fn count(world: &World, url: &str, kind: &str) -> u64 {
+    world.kurma(&world.local("here"), &["find", url, "-type", kind]).lines().count() as u64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -86,7 +91,20 @@ async fn a_source_tree_is_to_the_tools_what_it_is_to_those_of_the_machine() {
     world.kurma(&folder, &["cp", "-a", &synced, "back"]);
     real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
 
-    world.kurma(&folder, &["rm", "-r", &url, &synced, &world.url("unpacked")]);
+    // V36, V37: a program that uses one file after the other has, for a file, OPEN and READ there, OPEN and WRITE here, and REMOVE;
+    // for a directory READDIR and CREATE, and READDIR and REMOVE. The guest counts some more of each.
+    let (directories, files) = (count(&world, &url, "d"), count(&world, &url, "f"));
+    let cp = trips(&world, &["cp", "-r", &url, &world.url("copy")]);
+    world.kurma(&folder, &["cp", "-r", &world.url("copy"), "copy"]);
+    real("diff", &folder, &["-r", "tree", "copy"]);
+    let one_by_one = 4 * files + 2 * directories;
+    assert!(cp * 100 < one_by_one, "cp -r: {cp} round trips, one at a time {one_by_one}");
+    let rm = trips(&world, &["rm", "-r", &url]);
+    let one_by_one = files + 2 * directories;
+    println!("{files} files: cp -r {cp} round trips, rm -r {rm}, one at a time {one_by_one}");
+    assert!(rm * 1000 <= one_by_one * 3, "rm -r: {rm} round trips, one at a time {one_by_one}");
+
+    world.kurma(&folder, &["rm", "-r", &world.url("copy"), &synced, &world.url("unpacked")]);
     assert_eq!(world.kurma(&folder, &["ls", "-A", &world.url("")]), "");
     world.gateway.check();
 }

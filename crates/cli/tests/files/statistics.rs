@@ -2,7 +2,8 @@
 
 use crate::world::{World, kurma, output, tool};
 
-fn trips(world: &World, words: &[&str]) -> u64 {
+/// How many round trips `kurma` makes for this, which must end well.
+pub fn trips(world: &World, words: &[&str]) -> u64 {
     let folder = world.local("here");
     let output = output(kurma(&folder).args(words).arg("--stats"));
     let text = String::from_utf8(output.stderr).unwrap();

@@ -59,6 +59,7 @@ pub(crate) enum Entered {
 impl State {
     /// Admits a compound and renews the lease (RFC 8881 §8.3, §18.46.3).
     pub fn enter(&mut self, request: &Sequence, now: Duration) -> Result<Entered, NfsStatus> {
+        let has_no_room = self.has_no_room_for_replies_of(request.session);
         let session = self.sessions.get_mut(&request.session).ok_or(NfsStatus::BadSession)?;
         let channel = session.fore;
         // These leave the slot as it is, as every error of SEQUENCE does (§18.46.3).
@@ -76,7 +77,12 @@ impl State {
         }
         let in_use = session.slots.is_running(request.slot);
         self.counts.slot_in_use += u64::from(in_use);
+        if request.cache_this && !in_use && !session.slots.keeps_reply(request.slot) && has_no_room {
+            return Err(NfsStatus::Delay);
+        }
+        let kept = session.slots.kept();
         let admission = session.slots.admit(request.slot, request.sequence, request.digest)?;
+        self.kept_replies = self.kept_replies - kept + session.slots.kept();
         let slots = &session.slots;
         let exhausted = !in_use && slots.len() > 1 && slots.busy() == slots.len();
         self.counts.slots_exhausted += u64::from(exhausted);
@@ -92,14 +98,38 @@ impl State {
         })
     }
 
-    /// The compound is done; `reply` is kept for retries. The session may be gone meanwhile.
-    pub fn leave(&mut self, session: SessionId, slot: u32, reply: Option<Bytes>, now: Duration) {
+    /// The compound is done; `reply` is kept for retries, if the client was promised that or there is room. The session may be gone
+    /// meanwhile.
+    pub fn leave(
+        &mut self,
+        session: SessionId,
+        slot: u32,
+        reply: Option<Bytes>,
+        is_promised: bool,
+        now: Duration,
+    ) {
+        let reply = reply.filter(|_| is_promised || !self.has_no_room_for_replies_of(session));
         if let Some(session) = self.sessions.get_mut(&session) {
+            let kept = session.slots.kept();
             session.slots.finish(slot, reply);
+            self.kept_replies = self.kept_replies - kept + session.slots.kept();
             if let Some(client) = self.clients.get_mut(&session.client) {
                 client.renewed = now;
             }
         }
+    }
+
+    /// Whether all that may be kept is, and the client of this session has its share of it.
+    fn has_no_room_for_replies_of(&self, id: SessionId) -> bool {
+        let limits = &self.config.limits;
+        if self.kept_replies < limits.reply_cache_bytes {
+            return false;
+        }
+        let client = self.sessions.get(&id).and_then(|session| self.clients.get(&session.client));
+        let sessions = client.into_iter().flat_map(|client| &client.sessions);
+        let kept: u64 =
+            sessions.filter_map(|id| self.sessions.get(id)).map(|session| session.slots.kept()).sum();
+        kept >= limits.reply_cache_bytes / limits.clients.max(1) as u64
     }
 
     /// `sr_status_flags`: revoked delegations, until they are freed; a back channel that cannot be used any more. The path for callbacks is down when none of the connections it was bound to is left.

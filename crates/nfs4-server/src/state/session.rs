@@ -157,7 +157,7 @@ impl State {
 
     pub(super) fn drop_session(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.remove(&id) {
-            self.reply_cache_bytes -= session.fore.cache_bytes();
+            self.kept_replies -= session.slots.kept();
             if let Some(client) = self.clients.get_mut(&session.client) {
                 client.sessions.retain(|other| *other != id);
             }

@@ -38,21 +38,35 @@ struct Slot {
 /// The slot table of a fore channel.
 #[derive(Debug)]
 pub(crate) struct SlotTable {
+    count: u32,
+    /// Up to the last one that was used: most clients need few of them.
     slots: Vec<Slot>,
     /// Requests that are being run.
     busy: usize,
+    /// Bytes of the replies that are kept.
+    kept: u64,
 }
 
 impl SlotTable {
     /// `count` fresh slots.
     pub fn new(count: u32) -> SlotTable {
-        let slots = (0..count).map(|_| Slot { sequence: 0, progress: Progress::Fresh }).collect();
-        SlotTable { slots, busy: 0 }
+        SlotTable { count, slots: Vec::new(), busy: 0, kept: 0 }
     }
 
     /// Number of slots.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.count as usize
+    }
+
+    /// Bytes of the replies that are kept for retries.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// Whether the next reply of this slot takes the place of another one.
+    pub fn keeps_reply(&self, slot: u32) -> bool {
+        let slot = self.slots.get(slot as usize);
+        slot.is_some_and(|slot| matches!(slot.progress, Progress::Done { reply: Some(_), .. }))
     }
 
     /// Slots with a request that is being run.
@@ -67,7 +81,7 @@ impl SlotTable {
 
     /// The highest slot id.
     pub fn highest(&self) -> u32 {
-        self.slots.len() as u32 - 1
+        self.count - 1
     }
 
     /// Whether a request is being run.
@@ -82,11 +96,19 @@ impl SlotTable {
 
     /// Decides on the request `sequence` on `slot` (RFC 8881 §2.10.6.1.1, §18.46.3).
     pub fn admit(&mut self, slot: u32, sequence: u32, digest: RequestDigest) -> Result<Admission, NfsStatus> {
-        let slot = self.slots.get_mut(slot as usize).ok_or(NfsStatus::BadSlot)?;
+        if slot >= self.count {
+            return Err(NfsStatus::BadSlot);
+        }
+        if slot as usize >= self.slots.len() {
+            self.slots.resize_with(slot as usize + 1, || Slot { sequence: 0, progress: Progress::Fresh });
+        }
+        let slot = &mut self.slots[slot as usize];
         if sequence == slot.sequence.wrapping_add(1) {
             // The next one while the last one runs: the client cannot have its reply yet (§2.10.6.1.2).
-            if matches!(slot.progress, Progress::Running(_)) {
-                return Err(NfsStatus::SeqMisordered);
+            match &slot.progress {
+                Progress::Running(_) => return Err(NfsStatus::SeqMisordered),
+                Progress::Done { reply: Some(reply), .. } => self.kept -= reply.len() as u64,
+                Progress::Done { reply: None, .. } | Progress::Fresh => {}
             }
             slot.sequence = sequence;
             slot.progress = Progress::Running(digest);
@@ -110,6 +132,7 @@ impl SlotTable {
     pub fn finish(&mut self, slot: u32, reply: Option<Bytes>) {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         if let Progress::Running(digest) = slot.progress {
+            self.kept += reply.as_ref().map_or(0, Bytes::len) as u64;
             slot.progress = Progress::Done { digest, reply };
             self.busy -= 1;
         }
@@ -153,9 +176,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_is_counted_until_the_slot_is_used_again() {
+        let mut table = SlotTable::new(128);
+        assert!(!table.keeps_reply(100) && table.slots.is_empty());
+        for slot in [0, 100] {
+            table.admit(slot, 1, ONE).unwrap();
+            table.finish(slot, Some(Bytes::from_static(b"reply")));
+        }
+        assert_eq!((table.kept(), table.slots.len()), (10, 101));
+        assert!(table.keeps_reply(100) && !table.keeps_reply(50));
+        table.admit(0, 1, ONE).unwrap();
+        assert_eq!(table.kept(), 10, "a retry");
+        table.admit(0, 2, TWO).unwrap();
+        assert_eq!(table.kept(), 5);
+        table.finish(0, None);
+        assert_eq!(table.kept(), 5);
+    }
+
+    #[test]
     fn sequence_numbers_wrap() {
         let mut table = SlotTable::new(1);
-        table.slots[0].sequence = u32::MAX;
+        table.slots.push(Slot { sequence: u32::MAX, progress: Progress::Fresh });
         assert_eq!(table.admit(0, 0, ONE), Ok(Admission::New));
         table.finish(0, None);
         assert_eq!(table.admit(0, 1, ONE), Ok(Admission::New));

@@ -1,6 +1,6 @@
 //! The same with a server of another make. `make foreign` runs it.
 
-use vector_client::{Client, Options, Read, Write};
+use vector_client::{Client, Open, Options, Read, Write};
 
 use crate::calls::{self, Has};
 use crate::counted::Counted;
@@ -64,4 +64,31 @@ async fn vectors_longer_than_a_server_takes_or_can_even_decode_are_done_in_parts
         client.vremove(names.iter().map(|name| name.as_str().into()).collect()).await.unwrap();
         client.close().await.unwrap();
     }
+}
+
+#[tokio::test]
+#[ignore = "needs NFS-Ganesha: make foreign"]
+async fn open_files_are_reclaimed_when_ganesha_was_killed_and_started_again() {
+    let mut server = Ganesha::start_in_folder().await;
+    let client = Client::connect(server.address, Options::default()).await.unwrap();
+    let opens = (0..100).map(|n| Open::create(format!("/home/{n}"), 0o600)).collect();
+    let files = client.vopen(opens).await.unwrap();
+    // Its name leads nowhere any more: who opens it anew does not find it.
+    client.rename("/home/0", "/home/renamed").await.unwrap();
+    for round in 0..3_u64 {
+        let safe = |file| Write { stable: true, ..Write::new(file, round, format!("{round}")) };
+        client.vwrite(files.iter().copied().map(safe).collect()).await.unwrap();
+        server.restart().await;
+        let read = client.vread(files.iter().map(|file| Read::new(*file, 0, 9)).collect()).await.unwrap();
+        for data in read {
+            assert_eq!(data.into_bytes(), &b"012"[..=round as usize]);
+        }
+    }
+    client.vclose(files).await.unwrap();
+    // Another one, whom nobody keeps out any more.
+    let other = Client::connect(server.address, Options::default()).await.unwrap();
+    let data = other.vread(vec![Read::new("/home/renamed", 0, 9)]).await.unwrap().remove(0);
+    assert_eq!(data.into_bytes(), "012");
+    other.close().await.unwrap();
+    client.close().await.unwrap();
 }

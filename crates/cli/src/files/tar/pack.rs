@@ -1,6 +1,6 @@
 //! Trees into archives: reading goes on while what was read is compressed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -60,6 +60,12 @@ struct Pending {
 
 /// Which object it is.
 type Identity = ((u64, u64), u64);
+
+/// Of what may have further names.
+fn identity(it: &Attributes) -> Option<Identity> {
+    let own = it.file_system.zip(it.file_id);
+    own.filter(|_| it.links.unwrap_or(1) > 1 && !it.is(Kind::Directory))
+}
 
 /// What goes into an archive, with all below.
 pub struct Root {
@@ -333,7 +339,7 @@ impl Packer<'_> {
                     }
                 }
                 Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
-                Err(error) => self.complain(&pending.directory.place, "Cannot open", &error),
+                Err(error) => self.complain_of_listed(&pending.directory.place, &error),
             }
             if found.last && count > ENTRIES {
                 break;
@@ -347,6 +353,23 @@ impl Packer<'_> {
         self.session.complain_with(2, format_args!("{shown}: {what}: {}", words(error)));
     }
 
+    /// Of what was listed in a directory: that it is gone is no failure, as it is none to GNU tar.
+    fn complain_of_listed(&mut self, place: &Place, error: &Error) {
+        if error.is_not_found() {
+            let shown = quoted_if_needed(&place.shown);
+            self.session.complain(format_args!("{shown}: File removed before we read it"));
+        } else {
+            self.complain(place, "Cannot open", error);
+        }
+    }
+
+    /// What could not be read is not in the archive, and no other name can be a link to it.
+    fn forget(&mut self, it: &Attributes) {
+        if let Some(own) = identity(it) {
+            self.seen.remove(&own);
+        }
+    }
+
     /// Puts an object on the list of those that go into the archive next.
     async fn take(&mut self, mut object: Waiting) -> Result<Result<(), Closed>, Failure> {
         let it = &object.attributes;
@@ -355,8 +378,7 @@ impl Packer<'_> {
             self.session.complain(format_args!("{shown}: neither file nor directory nor link; ignored"));
             return Ok(Ok(()));
         }
-        let own = it.file_system.zip(it.file_id);
-        let own = own.filter(|_| it.links.unwrap_or(1) > 1 && !it.is(Kind::Directory));
+        let own = identity(it);
         object.first = own.and_then(|own| self.seen.get(&own).cloned());
         if let (Some(own), None) = (own, &object.first) {
             self.seen.insert(own, object.name.clone());
@@ -391,8 +413,14 @@ impl Packer<'_> {
         };
         let steps = waiting.iter().filter(is_read).map(|it| step(&it)).collect();
         let mut read = self.client.execute_each(steps).await.map_err(Failure::failed)?.into_iter();
+        // Names whose content could not be read, and further names of the same files.
+        let (mut missing, mut again) = (HashSet::new(), Vec::new());
         for it in waiting {
             let done = if is_read(&&it) { read.next() } else { None };
+            if it.first.as_ref().is_some_and(|first| missing.contains(first)) {
+                again.push(it);
+                continue;
+            }
             let Waiting { name, place, attributes, first } = it;
             let sent = match (done, first) {
                 (_, Some(first)) => {
@@ -413,7 +441,9 @@ impl Packer<'_> {
                     sent
                 }
                 (Some(Err(error)), _) => {
-                    self.complain(&place, "Cannot open", &error);
+                    self.complain_of_listed(&place, &error);
+                    self.forget(&attributes);
+                    missing.insert(name);
                     Ok(())
                 }
                 _ => {
@@ -430,7 +460,15 @@ impl Packer<'_> {
                 return Ok(Err(Closed));
             }
         }
-        Ok(Ok(()))
+        for it in again {
+            if Box::pin(self.take(it)).await?.is_err() {
+                return Ok(Err(Closed));
+            }
+        }
+        match self.waiting.is_empty() {
+            true => Ok(Ok(())),
+            false => Box::pin(self.flush()).await,
+        }
     }
 
     /// A member has the size that was said before; what is missing then is zeros.
@@ -446,7 +484,8 @@ impl Packer<'_> {
             Ok(file) => file,
             Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
             Err(error) => {
-                self.complain(place, "Cannot open", &error);
+                self.complain_of_listed(place, &error);
+                self.forget(it);
                 return Ok(Ok(()));
             }
         };

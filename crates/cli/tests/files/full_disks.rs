@@ -1,12 +1,11 @@
-//! Disks that are full, and files that vanish: it is said, and the rest is done.
+//! Disks and servers that are full: it is said, and the rest is done.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::small_server::SmallServer;
-use crate::support::{KURMA, parallel};
+use crate::support::KURMA;
 use crate::world::{Said, World, kurma, output, real, tool};
 
 /// A tool of the machine, or `kurma` with it, in a place of its own where `full` has room for a MiB.
@@ -160,58 +159,4 @@ async fn a_full_server_is_said_and_what_has_room_is_there() {
             std::fs::rename(folder.join(name), folder.join("tree").join(name)).unwrap();
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_vanishes_is_said_and_the_rest_is_copied() {
-    let world = World::new();
-    let folder = world.local("here");
-    let names: BTreeSet<String> =
-        (0..4000).map(|n| format!("{:02}/{}{n:04}", n / 100, "n".repeat(100))).collect();
-    for name in &names {
-        let path = folder.join("tree").join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, name).unwrap();
-    }
-    let [there, copy] = ["there", "copy"].map(|name| world.url(name));
-    world.kurma(&folder, &["cp", "-r", "tree", &there]);
-    for (from, to, remove) in [("tree", copy.as_str(), "rm"), (&there, "copy", "kurma")] {
-        let mut command = kurma(&folder);
-        command.args(["cp", "-rv", from, to]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (mut lines, mut errors) =
-            (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()));
-        // It has begun, and cannot go on for long: what it says goes nowhere.
-        parallel(|| lines.read_line(&mut String::new()).unwrap());
-        let gone: Vec<&String> = names.iter().filter(|name| name.ends_with('7')).collect();
-        for some in gone.chunks(100) {
-            let paths: Vec<String> = some.iter().map(|name| format!("{from}/{name}")).collect();
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            match remove {
-                "rm" => real("rm", &folder, &paths),
-                _ => world.kurma(&folder, &[&["rm"][..], &paths].concat()),
-            };
-        }
-        let reading = std::thread::spawn(move || lines.read_to_end(&mut Vec::new()).unwrap());
-        let mut said = String::new();
-        parallel(|| errors.read_to_string(&mut said).unwrap());
-        let status = parallel(|| child.wait().unwrap());
-        parallel(|| reading.join().unwrap());
-        assert!(!said.is_empty(), "all of it was read before anything was gone");
-        for line in said.lines() {
-            let is_gone = gone.iter().any(|name| line.contains(&format!("'{from}/{name}'")));
-            assert!(is_gone && line.ends_with(": No such file or directory"), "{line}");
-        }
-        assert_eq!(status.code(), Some(1));
-        let missing = said.lines().count();
-        let listed = world.kurma(&folder, &["find", to, "-type", "f"]);
-        let copied: BTreeSet<String> =
-            listed.lines().map(|line| line.replacen(&format!("{to}/"), "", 1)).collect();
-        assert_eq!(copied.len() + missing, names.len(), "each is there, or its absence is said");
-        assert!(names.iter().filter(|name| !name.ends_with('7')).all(|name| copied.contains(name)));
-        for name in &names {
-            std::fs::write(folder.join("tree").join(name), name).unwrap();
-        }
-    }
-    world.gateway.check();
 }
