@@ -4,8 +4,9 @@ use std::time::Duration;
 /// Budgets of a node's cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// Memory for file data, in bytes, all uses together: three eighths clean blocks, three eighths dirty data,
-    /// an eighth blocks on their way from the clouds, an eighth blocks on their way to the disk tier. At least 16 MiB.
+    /// Memory for file data, in bytes, all uses together. At least 16 MiB. Dirty data may have three eighths, and no more than the
+    /// journal; blocks on their way from the clouds an eighth, and 256 MiB; those on their way to the disk tier an eighth, and
+    /// 128 MiB; clean blocks have the rest.
     pub memory: u64,
     /// Most bytes of dirty data's bookkeeping, 320 for each range that was written at once; beyond a volume's share of
     /// it [`Cache::admit`](crate::Cache::admit) makes its writers wait.
@@ -40,23 +41,38 @@ impl CacheConfig {
 
     /// Clean blocks, those included that were loaded ahead.
     pub(crate) fn clean_memory(&self) -> u64 {
-        self.memory / 8 * 3
+        self.memory - self.dirty_memory() - self.fetch_memory() - self.disk_queue_memory()
     }
 
     /// Blocks that were loaded ahead and wait for their reader.
     pub(crate) fn unread_memory(&self) -> u64 {
-        self.clean_memory() / 4
+        (self.clean_memory() / 4).min(512 << 20)
     }
 
     pub(crate) fn dirty_memory(&self) -> u64 {
-        self.memory / 8 * 3
+        (self.memory / 8 * 3).min(self.journal)
     }
 
     pub(crate) fn fetch_memory(&self) -> u64 {
-        self.memory / 8
+        (self.memory / 8).min(256 << 20)
     }
 
     pub(crate) fn disk_queue_memory(&self) -> u64 {
-        self.memory / 8
+        (self.memory / 8).min(128 << 20)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_do_not_need_is_for_clean_blocks() {
+        let mut config = CacheConfig::new("here".into());
+        for (mib, clean, unread) in [(16, 6, 1), (256, 96, 24), (6144, 4736, 512)] {
+            (config.memory, config.journal) = (mib << 20, 1024 << 20);
+            assert_eq!(config.clean_memory() >> 20, clean, "{mib}");
+            assert_eq!(config.unread_memory() >> 20, unread, "{mib}");
+        }
     }
 }

