@@ -58,7 +58,7 @@ impl CacheConfig {
     }
 
     pub(crate) fn disk_queue_memory(&self) -> u64 {
-        (self.memory / 8).min(128 << 20)
+        if self.disk == 0 { 0 } else { (self.memory / 8).min(128 << 20) }
     }
 }
 
@@ -70,9 +70,11 @@ mod tests {
     fn what_others_do_not_need_is_for_clean_blocks() {
         let mut config = CacheConfig::new("here".into());
         for (mib, clean, unread) in [(16, 6, 1), (256, 96, 24), (6144, 4736, 512)] {
-            (config.memory, config.journal) = (mib << 20, 1024 << 20);
+            (config.memory, config.journal, config.disk) = (mib << 20, 1024 << 20, 1);
             assert_eq!(config.clean_memory() >> 20, clean, "{mib}");
             assert_eq!(config.unread_memory() >> 20, unread, "{mib}");
+            config.disk = 0;
+            assert_eq!(config.clean_memory() >> 20, clean + (mib / 8).min(128), "{mib}");
         }
     }
 }

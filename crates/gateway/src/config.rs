@@ -318,7 +318,7 @@ impl Default for CacheConfig {
         CacheConfig {
             memory: machine::share_of_memory(),
             journal: ByteSize::mib(1024),
-            disk: ByteSize::mib(1024),
+            disk: ByteSize::mib(8 << 10),
             write_back_wait: Span::from_secs(5),
             readahead: ByteSize::mib(16),
         }

@@ -186,8 +186,12 @@ pub(crate) struct State {
     pub minor0: crate::minor0::Clients,
     /// Counts client ids, session ids and state ids that were given out.
     issued: u64,
-    /// Bytes of the replies that the slots of all sessions keep.
-    kept_replies: u64,
+    /// Bytes of small replies that the slots of all sessions may keep.
+    reply_cache_bytes: u64,
+    /// Bytes beyond that of large replies which are kept, or of requests that are being run.
+    large_replies: u64,
+    /// When it was last looked whether silent clients keep any.
+    forgot: Duration,
     /// What happened so far, for metrics.
     pub counts: Counts,
 }
@@ -219,7 +223,9 @@ impl State {
             grace,
             minor0: crate::minor0::Clients::default(),
             issued: 0,
-            kept_replies: 0,
+            reply_cache_bytes: 0,
+            large_replies: 0,
+            forgot: Duration::ZERO,
             counts: Counts::default(),
         }
     }
@@ -265,6 +271,8 @@ pub struct Counts {
     pub slot_in_use: u64,
     /// Requests that took the last free slot of a session with several.
     pub slots_exhausted: u64,
+    /// Requests that were put off because there was no room to keep their reply.
+    pub replies_put_off: u64,
     /// Delegations that were returned after they were recalled.
     pub recalls_returned: u64,
     /// Delegations that were not returned in time.

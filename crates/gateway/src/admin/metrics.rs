@@ -266,6 +266,8 @@ impl Text {
         self.counter("nfs_slot_in_use_total", help, counts.slot_in_use);
         let help = "Requests that took the last free slot of a session.";
         self.counter("nfs_slots_exhausted_total", help, counts.slots_exhausted);
+        let help = "Requests that were put off because there was no room to keep their reply.";
+        self.counter("nfs_replies_put_off_total", help, counts.replies_put_off);
         let help = "Requests that waited until a delegation was returned.";
         self.counter("nfs_return_waits_total", help, nfs.waits_for_returns);
         self.family("nfs_callbacks_total", "counter", "Callbacks that were sent, by what became of them.");

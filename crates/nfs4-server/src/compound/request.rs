@@ -209,9 +209,8 @@ impl Request<'_> {
                 let limit = reply_limit(&channel, args.cache_this);
                 let mutated = self.run(limit, 1).await;
                 let is_atomic = self.compound.is_atomic();
-                let is_promised = args.cache_this || self.count == 1;
-                let cache = is_promised || mutated || is_atomic;
-                slot.answer(self.reply, cache, is_promised, &channel)
+                let cache = args.cache_this || self.count == 1 || mutated || is_atomic;
+                slot.answer(self.reply, cache, &channel)
             }
         }
     }
@@ -259,32 +258,31 @@ struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// Keeps the reply for retries if `cache` says so and it is small enough, and if there is room or the client was promised that; sends it.
-    fn answer(mut self, reply: ReplyBuffer, cache: bool, is_promised: bool, channel: &Channel) -> Reply {
+    /// Keeps the reply for retries if `cache` says so and it is small enough, and sends it.
+    fn answer(mut self, reply: ReplyBuffer, cache: bool, channel: &Channel) -> Reply {
         self.answered = true;
         let fits = reply.message_bytes() <= channel.max_response_cached as usize;
         let out = reply.finish();
         if cache && fits {
             let whole = out.into_bytes();
-            self.leave(Some(whole.clone()), is_promised);
+            self.leave(Some(whole.clone()));
             Reply::Success(vec![whole])
         } else {
-            self.leave(None, false);
+            self.leave(None);
             out.into()
         }
     }
 
-    fn leave(&self, reply: Option<Bytes>, is_promised: bool) {
+    fn leave(&self, reply: Option<Bytes>) {
         let now = self.server.now();
-        let mut state = self.server.state.lock();
-        state.leave(self.args.session, self.args.slot, reply, is_promised, now);
+        self.server.state.lock().leave(self.args.session, self.args.slot, reply, now);
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.leave(None, false);
+            self.leave(None);
         }
     }
 }

@@ -8,11 +8,14 @@ use onc_rpc::{ConnectionId, Credential};
 
 use super::callback::BackSlots;
 use super::session::{Channel, Session};
-use super::slot_table::SlotTable;
+use super::slot_table::{SMALL_REPLY, SlotTable};
 use super::{Principal, Refusal, State};
 
 /// A compound of SEQUENCE, PUTFH and one small operation must fit; on the back channel CB_SEQUENCE and CB_RECALL.
 const SMALLEST_MESSAGE: u32 = 256;
+
+/// Bytes that every slot may keep, however little the client asks for: a SEQUENCE and an error.
+const SMALLEST_CACHED: u32 = 256;
 
 /// The arguments that matter for state.
 #[derive(Clone, Debug)]
@@ -104,9 +107,14 @@ impl State {
         result.map_err(Refusal::Status)
     }
 
-    /// When most of the memory for replies is taken, silent clients make room.
+    /// When most of the memory for reply caches is given away, silent clients make room before a session gets less
+    /// than it asks for.
     fn make_room_for_session(&self, request: &CreateSession, now: Duration) -> Result<(), Refusal> {
-        if self.kept_replies > self.config.limits.reply_cache_bytes / 2
+        let limits = &self.config.limits;
+        let slots = |left| negotiate_fore(&request.fore, left, 0, limits).map_or(0, |channel| channel.slots);
+        let left = self.reply_cache_left();
+        if left < limits.reply_cache_bytes / 2
+            && slots(left) < slots(limits.reply_cache_bytes)
             && let Some(silent) =
                 self.longest_expired(now, |other| other.id != request.client && !other.sessions.is_empty())
         {
@@ -115,19 +123,26 @@ impl State {
         Ok(())
     }
 
+    fn reply_cache_left(&self) -> u64 {
+        self.config.limits.reply_cache_bytes.saturating_sub(self.reply_cache_bytes)
+    }
+
     fn grant_session(&mut self, request: &CreateSession) -> Result<SessionGrant, NfsStatus> {
         let limits = self.config.limits;
         let sessions = self.client(request.client)?.sessions.len();
         if sessions >= limits.sessions_per_client {
             return Err(NfsStatus::NoSpc);
         }
-        let fore = negotiate_fore(&request.fore, &limits)?;
+        // Those who came first may have taken everything, with sessions that are well and busy.
+        let share = if sessions == 0 { limits.reply_cache_bytes / limits.clients.max(1) as u64 } else { 0 };
+        let fore = negotiate_fore(&request.fore, self.reply_cache_left(), share, &limits)?;
         let back = negotiate_back(&request.back)?;
         let session = request.session;
         if self.sessions.contains_key(&session) {
             return Err(NfsStatus::ServerFault);
         }
 
+        self.reply_cache_bytes += fore.cache_bytes();
         self.sessions.insert(
             session,
             Session {
@@ -161,8 +176,19 @@ impl State {
     }
 }
 
-/// At most what is asked for and what the limits allow (RFC 8881 §18.36.3).
-fn negotiate_fore(asked: &Channel, limits: &crate::Limits) -> Result<Channel, NfsStatus> {
+/// What one slot may keep in any case.
+fn slot_bytes(cached: u32) -> u64 {
+    u64::from(cached.clamp(SMALLEST_CACHED, SMALL_REPLY))
+}
+
+/// At most what is asked for and what the limits allow (RFC 8881 §18.36.3). Replies may be kept in a quarter of what is
+/// left for that, and in `share` if that is more.
+fn negotiate_fore(
+    asked: &Channel,
+    cache_left: u64,
+    share: u64,
+    limits: &crate::Limits,
+) -> Result<Channel, NfsStatus> {
     if asked.max_request < SMALLEST_MESSAGE || asked.max_response < SMALLEST_MESSAGE {
         return Err(NfsStatus::TooSmall);
     }
@@ -170,12 +196,22 @@ fn negotiate_fore(asked: &Channel, limits: &crate::Limits) -> Result<Channel, Nf
         return Err(NfsStatus::Inval);
     }
     let max_response = asked.max_response.min(limits.message_bytes);
+    let mut cached = asked.max_response_cached.min(limits.cached_reply_bytes).min(max_response);
+    if cache_left < slot_bytes(cached) {
+        // One slot at least, for replies as large as the share.
+        cached = cached.min(u32::try_from(share).unwrap_or(u32::MAX));
+        if share < slot_bytes(cached) {
+            return Err(NfsStatus::NoSpc);
+        }
+    }
+    let affordable = ((cache_left / 4).max(share) / slot_bytes(cached)).max(1);
+    let slots = u64::from(asked.slots.min(limits.slots)).min(affordable);
     Ok(Channel {
         max_request: asked.max_request.min(limits.message_bytes),
         max_response,
-        max_response_cached: asked.max_response_cached.min(limits.cached_reply_bytes).min(max_response),
+        max_response_cached: cached,
         operations: asked.operations.min(limits.operations),
-        slots: asked.slots.min(limits.slots),
+        slots: slots as u32,
     })
 }
 
@@ -191,4 +227,11 @@ fn negotiate_back(asked: &Channel) -> Result<Channel, NfsStatus> {
         operations: asked.operations.min(16),
         slots: asked.slots.min(16),
     })
+}
+
+impl Channel {
+    /// What the slots may keep in any case, all together.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        u64::from(self.slots) * slot_bytes(self.max_response_cached)
+    }
 }

@@ -8,7 +8,10 @@ use onc_rpc::ConnectionId;
 
 use super::State;
 use super::session::Channel;
-use super::slot_table::{Admission, RequestDigest};
+use super::slot_table::{Admission, RequestDigest, SMALL_REPLY, SlotTable, beyond_small};
+
+/// How often it is looked, at most, whether silent clients keep large replies.
+const FORGET: Duration = Duration::from_secs(1);
 
 /// `SEQ4_STATUS_CB_PATH_DOWN`.
 const CB_PATH_DOWN: u32 = 0x1;
@@ -48,7 +51,8 @@ pub(crate) struct SequenceStatus {
 /// What is to be done with the compound.
 #[derive(Debug)]
 pub(crate) enum Entered {
-    /// Run it and call [`State::leave`].
+    /// Run it and call [`State::leave`]. A reply that the client wants kept has the size that the channel says, which may be less than
+    /// was granted.
     Run { client: ClientId, channel: Channel, status: SequenceStatus },
     /// Send this.
     Replay(Bytes),
@@ -59,9 +63,8 @@ pub(crate) enum Entered {
 impl State {
     /// Admits a compound and renews the lease (RFC 8881 §8.3, §18.46.3).
     pub fn enter(&mut self, request: &Sequence, now: Duration) -> Result<Entered, NfsStatus> {
-        let has_no_room = self.has_no_room_for_replies_of(request.session);
         let session = self.sessions.get_mut(&request.session).ok_or(NfsStatus::BadSession)?;
-        let channel = session.fore;
+        let mut channel = session.fore;
         // These leave the slot as it is, as every error of SEQUENCE does (§18.46.3).
         if request.request_bytes > channel.max_request as usize {
             return Err(NfsStatus::ReqTooBig);
@@ -77,12 +80,18 @@ impl State {
         }
         let in_use = session.slots.is_running(request.slot);
         self.counts.slot_in_use += u64::from(in_use);
-        if request.cache_this && !in_use && !session.slots.keeps_reply(request.slot) && has_no_room {
-            return Err(NfsStatus::Delay);
+        let admission = session.slots.judge(request.slot, request.sequence, request.digest)?;
+        if admission == Admission::New {
+            let wanted = if request.cache_this { channel.max_response_cached } else { 0 };
+            let room = self.room_for_reply(request, wanted.saturating_sub(SMALL_REPLY).into(), now)?;
+            if request.cache_this {
+                channel.max_response_cached = wanted.min(SMALL_REPLY + room as u32);
+            }
+            self.change_slots(request.session, |slots| {
+                slots.start(request.slot, request.sequence, request.digest, room);
+            });
         }
-        let kept = session.slots.kept();
-        let admission = session.slots.admit(request.slot, request.sequence, request.digest)?;
-        self.kept_replies = self.kept_replies - kept + session.slots.kept();
+        let session = self.sessions.get_mut(&request.session).ok_or(NfsStatus::BadSession)?;
         let slots = &session.slots;
         let exhausted = !in_use && slots.len() > 1 && slots.busy() == slots.len();
         self.counts.slots_exhausted += u64::from(exhausted);
@@ -98,38 +107,68 @@ impl State {
         })
     }
 
-    /// The compound is done; `reply` is kept for retries, if the client was promised that or there is room. The session may be gone
-    /// meanwhile.
-    pub fn leave(
-        &mut self,
-        session: SessionId,
-        slot: u32,
-        reply: Option<Bytes>,
-        is_promised: bool,
-        now: Duration,
-    ) {
-        let reply = reply.filter(|_| is_promised || !self.has_no_room_for_replies_of(session));
-        if let Some(session) = self.sessions.get_mut(&session) {
-            let kept = session.slots.kept();
-            session.slots.finish(slot, reply);
-            self.kept_replies = self.kept_replies - kept + session.slots.kept();
-            if let Some(client) = self.clients.get_mut(&session.client) {
-                client.renewed = now;
-            }
+    /// The compound is done; `reply` is kept for retries. One for which no room was made because the client did not ask for that is kept if
+    /// there is room. The session may be gone meanwhile.
+    pub fn leave(&mut self, session: SessionId, slot: u32, reply: Option<Bytes>, now: Duration) {
+        let known = self.sessions.get(&session).map(|session| (session.client, session.slots.room(slot)));
+        let Some((client, room)) = known else { return };
+        let fits = |reply: &Bytes| {
+            let more = beyond_small(reply.len()).saturating_sub(room);
+            more == 0 || more <= self.room_left(client)
+        };
+        let reply = reply.filter(fits);
+        self.change_slots(session, |slots| slots.finish(slot, reply));
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.renewed = now;
         }
     }
 
-    /// Whether all that may be kept is, and the client of this session has its share of it.
-    fn has_no_room_for_replies_of(&self, id: SessionId) -> bool {
-        let limits = &self.config.limits;
-        if self.kept_replies < limits.reply_cache_bytes {
-            return false;
+    /// Room for a reply that is not small, which is to be kept. Where there is not enough, a client waits for its other requests
+    /// (`NFS4ERR_DELAY`); one that has none takes what there is.
+    fn room_for_reply(&mut self, request: &Sequence, wanted: u64, now: Duration) -> Result<u64, NfsStatus> {
+        let client = self.change_slots(request.session, |slots| slots.release(request.slot));
+        let client = client.ok_or(NfsStatus::BadSession)?;
+        if wanted == 0 {
+            return Ok(0);
         }
-        let client = self.sessions.get(&id).and_then(|session| self.clients.get(&session.client));
-        let sessions = client.into_iter().flat_map(|client| &client.sessions);
-        let kept: u64 =
-            sessions.filter_map(|id| self.sessions.get(id)).map(|session| session.slots.kept()).sum();
-        kept >= limits.reply_cache_bytes / limits.clients.max(1) as u64
+        let mut room = self.room_left(client);
+        if room < wanted && now >= self.forgot + FORGET {
+            self.forgot = now;
+            self.forget_large_replies_of_the_silent(now);
+            room = self.room_left(client);
+        }
+        if room < wanted && self.has_under_way(client, None) {
+            self.counts.replies_put_off += 1;
+            return Err(NfsStatus::Delay);
+        }
+        Ok(room.min(wanted))
+    }
+
+    /// Room for large replies that this client may still have: a quarter of all is the most.
+    fn room_left(&self, client: ClientId) -> u64 {
+        let all = self.config.limits.large_reply_bytes;
+        let sessions = self.clients.get(&client).into_iter().flat_map(|client| &client.sessions);
+        let own: u64 = sessions.filter_map(|id| self.sessions.get(id)).map(|it| it.slots.large()).sum();
+        all.saturating_sub(self.large_replies).min((all / 4).saturating_sub(own))
+    }
+
+    /// Whoever is silent for longer than a lease has no right to anything.
+    fn forget_large_replies_of_the_silent(&mut self, now: Duration) {
+        let with_large = self.sessions.iter().filter(|(_, session)| session.slots.large() > 0);
+        let silent = with_large.filter(|(_, session)| self.is_expired(session.client, now));
+        let silent: Vec<SessionId> = silent.map(|(id, _)| *id).collect();
+        for id in silent {
+            self.change_slots(id, SlotTable::forget_large);
+        }
+    }
+
+    /// Changes the slots of a session, and what all of them hold with that; whose it is.
+    fn change_slots(&mut self, id: SessionId, change: impl FnOnce(&mut SlotTable)) -> Option<ClientId> {
+        let session = self.sessions.get_mut(&id)?;
+        let before = session.slots.large();
+        change(&mut session.slots);
+        self.large_replies = self.large_replies - before + session.slots.large();
+        Some(session.client)
     }
 
     /// `sr_status_flags`: revoked delegations, until they are freed; a back channel that cannot be used any more. The path for callbacks is down when none of the connections it was bound to is left.

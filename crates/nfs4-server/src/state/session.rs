@@ -157,7 +157,8 @@ impl State {
 
     pub(super) fn drop_session(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.remove(&id) {
-            self.kept_replies -= session.slots.kept();
+            self.reply_cache_bytes -= session.fore.cache_bytes();
+            self.large_replies -= session.slots.large();
             if let Some(client) = self.clients.get_mut(&session.client) {
                 client.sessions.retain(|other| *other != id);
             }

@@ -6,10 +6,13 @@ use nfs4::NfsStatus;
 /// Recognizes a retry: a hash over everything that must be equal in one.
 pub(crate) type RequestDigest = u64;
 
+/// Bytes of a reply for which there is room in every slot. For what is larger room is given request by request.
+pub(crate) const SMALL_REPLY: u32 = 1024;
+
 /// What SEQUENCE does with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Run it; [`SlotTable::finish`] must follow, whatever happens.
+    /// [`SlotTable::start`] it and run it; [`SlotTable::finish`] must follow, whatever happens.
     New,
     /// Send this reply again.
     Replay(Bytes),
@@ -21,7 +24,11 @@ pub(crate) enum Admission {
 enum Progress {
     /// Never used.
     Fresh,
-    Running(RequestDigest),
+    Running {
+        digest: RequestDigest,
+        /// Bytes that its reply may have beyond [`SMALL_REPLY`].
+        room: u64,
+    },
     Done {
         digest: RequestDigest,
         reply: Option<Bytes>,
@@ -35,6 +42,12 @@ struct Slot {
     progress: Progress,
 }
 
+impl Slot {
+    fn fresh() -> Slot {
+        Slot { sequence: 0, progress: Progress::Fresh }
+    }
+}
+
 /// The slot table of a fore channel.
 #[derive(Debug)]
 pub(crate) struct SlotTable {
@@ -43,14 +56,14 @@ pub(crate) struct SlotTable {
     slots: Vec<Slot>,
     /// Requests that are being run.
     busy: usize,
-    /// Bytes of the replies that are kept.
-    kept: u64,
+    /// Bytes beyond [`SMALL_REPLY`] of the replies that are kept, and of those that there is room for.
+    large: u64,
 }
 
 impl SlotTable {
     /// `count` fresh slots.
     pub fn new(count: u32) -> SlotTable {
-        SlotTable { count, slots: Vec::new(), busy: 0, kept: 0 }
+        SlotTable { count, slots: Vec::new(), busy: 0, large: 0 }
     }
 
     /// Number of slots.
@@ -58,15 +71,17 @@ impl SlotTable {
         self.count as usize
     }
 
-    /// Bytes of the replies that are kept for retries.
-    pub fn kept(&self) -> u64 {
-        self.kept
+    /// Bytes beyond [`SMALL_REPLY`] of the replies that are kept, and of those of running requests that there is room for.
+    pub fn large(&self) -> u64 {
+        self.large
     }
 
-    /// Whether the next reply of this slot takes the place of another one.
-    pub fn keeps_reply(&self, slot: u32) -> bool {
-        let slot = self.slots.get(slot as usize);
-        slot.is_some_and(|slot| matches!(slot.progress, Progress::Done { reply: Some(_), .. }))
+    /// The room that the running request of this slot has for its reply beyond [`SMALL_REPLY`].
+    pub fn room(&self, slot: u32) -> u64 {
+        match self.slots.get(slot as usize) {
+            Some(Slot { progress: Progress::Running { room, .. }, .. }) => *room,
+            _ => 0,
+        }
     }
 
     /// Slots with a request that is being run.
@@ -76,7 +91,7 @@ impl SlotTable {
 
     /// Whether the request of this slot is being run.
     pub fn is_running(&self, slot: u32) -> bool {
-        self.slots.get(slot as usize).is_some_and(|slot| matches!(slot.progress, Progress::Running(_)))
+        self.slots.get(slot as usize).is_some_and(|slot| matches!(slot.progress, Progress::Running { .. }))
     }
 
     /// The highest slot id.
@@ -95,25 +110,18 @@ impl SlotTable {
     }
 
     /// Decides on the request `sequence` on `slot` (RFC 8881 §2.10.6.1.1, §18.46.3).
-    pub fn admit(&mut self, slot: u32, sequence: u32, digest: RequestDigest) -> Result<Admission, NfsStatus> {
+    pub fn judge(&self, slot: u32, sequence: u32, digest: RequestDigest) -> Result<Admission, NfsStatus> {
         if slot >= self.count {
             return Err(NfsStatus::BadSlot);
         }
-        if slot as usize >= self.slots.len() {
-            self.slots.resize_with(slot as usize + 1, || Slot { sequence: 0, progress: Progress::Fresh });
-        }
-        let slot = &mut self.slots[slot as usize];
+        let fresh = Slot::fresh();
+        let slot = self.slots.get(slot as usize).unwrap_or(&fresh);
         if sequence == slot.sequence.wrapping_add(1) {
-            // The next one while the last one runs: the client cannot have its reply yet (§2.10.6.1.2).
-            match &slot.progress {
-                Progress::Running(_) => return Err(NfsStatus::SeqMisordered),
-                Progress::Done { reply: Some(reply), .. } => self.kept -= reply.len() as u64,
-                Progress::Done { reply: None, .. } | Progress::Fresh => {}
-            }
-            slot.sequence = sequence;
-            slot.progress = Progress::Running(digest);
-            self.busy += 1;
-            return Ok(Admission::New);
+            return match slot.progress {
+                // The next one while the last one runs: the client cannot have its reply yet (§2.10.6.1.2).
+                Progress::Running { .. } => Err(NfsStatus::SeqMisordered),
+                Progress::Done { .. } | Progress::Fresh => Ok(Admission::New),
+            };
         }
         if sequence != slot.sequence {
             return Err(NfsStatus::SeqMisordered);
@@ -121,22 +129,62 @@ impl SlotTable {
         match &slot.progress {
             Progress::Fresh => Err(NfsStatus::SeqMisordered),
             // §2.10.6.2: a retry of what is not done yet.
-            Progress::Running(_) => Err(NfsStatus::Delay),
+            Progress::Running { .. } => Err(NfsStatus::Delay),
             Progress::Done { digest: original, .. } if *original != digest => Err(NfsStatus::SeqFalseRetry),
             Progress::Done { reply: Some(reply), .. } => Ok(Admission::Replay(reply.clone())),
             Progress::Done { reply: None, .. } => Ok(Admission::ReplayUncached),
         }
     }
 
-    /// The admitted request is done; `reply` is kept for retries.
+    /// Drops the reply of this slot: a new request on it shows that the client has it.
+    pub fn release(&mut self, slot: u32) {
+        if let Some(Slot { progress: Progress::Done { reply, .. }, .. }) = self.slots.get_mut(slot as usize) {
+            self.large -= reply.take().map_or(0, |reply| beyond_small(reply.len()));
+        }
+    }
+
+    /// A request that was judged to be new is run, with so much room for its reply.
+    pub fn start(&mut self, slot: u32, sequence: u32, digest: RequestDigest, room: u64) {
+        self.release(slot);
+        if slot as usize >= self.slots.len() {
+            self.slots.resize_with(slot as usize + 1, Slot::fresh);
+        }
+        self.slots[slot as usize] = Slot { sequence, progress: Progress::Running { digest, room } };
+        self.busy += 1;
+        self.large += room;
+    }
+
+    /// The request is done; `reply` is kept for retries.
     pub fn finish(&mut self, slot: u32, reply: Option<Bytes>) {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
-        if let Progress::Running(digest) = slot.progress {
-            self.kept += reply.as_ref().map_or(0, Bytes::len) as u64;
+        if let Progress::Running { digest, room } = slot.progress {
+            // What it lies in may be twice as long as itself.
+            let exact = |reply: Bytes| match beyond_small(reply.len()) {
+                0 => reply,
+                _ => Bytes::copy_from_slice(&reply),
+            };
+            let reply = reply.map(exact);
+            self.large = self.large - room + reply.as_ref().map_or(0, |reply| beyond_small(reply.len()));
             slot.progress = Progress::Done { digest, reply };
             self.busy -= 1;
         }
     }
+
+    /// Drops all replies that are not small.
+    pub fn forget_large(&mut self) {
+        for slot in &mut self.slots {
+            if let Progress::Done { reply, .. } = &mut slot.progress
+                && let Some(large) = reply.take_if(|reply| beyond_small(reply.len()) > 0)
+            {
+                self.large -= beyond_small(large.len());
+            }
+        }
+    }
+}
+
+/// How many bytes of these are beyond [`SMALL_REPLY`].
+pub(crate) fn beyond_small(bytes: usize) -> u64 {
+    (bytes as u64).saturating_sub(SMALL_REPLY.into())
 }
 
 #[cfg(test)]
@@ -145,6 +193,16 @@ mod tests {
 
     const ONE: RequestDigest = 1;
     const TWO: RequestDigest = 2;
+
+    impl SlotTable {
+        fn admit(&mut self, slot: u32, sequence: u32, digest: u64) -> Result<Admission, NfsStatus> {
+            let admission = self.judge(slot, sequence, digest)?;
+            if admission == Admission::New {
+                self.start(slot, sequence, digest, 0);
+            }
+            Ok(admission)
+        }
+    }
 
     #[test]
     fn a_retry_gets_the_reply_of_the_original() {
@@ -176,27 +234,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_counted_until_the_slot_is_used_again() {
+    fn what_is_large_is_counted_while_it_runs_and_until_the_client_has_it() {
+        let large = |bytes: usize| Some(Bytes::from(vec![0; 1024 + bytes]));
         let mut table = SlotTable::new(128);
-        assert!(!table.keeps_reply(100) && table.slots.is_empty());
-        for slot in [0, 100] {
-            table.admit(slot, 1, ONE).unwrap();
-            table.finish(slot, Some(Bytes::from_static(b"reply")));
-        }
-        assert_eq!((table.kept(), table.slots.len()), (10, 101));
-        assert!(table.keeps_reply(100) && !table.keeps_reply(50));
-        table.admit(0, 1, ONE).unwrap();
-        assert_eq!(table.kept(), 10, "a retry");
-        table.admit(0, 2, TWO).unwrap();
-        assert_eq!(table.kept(), 5);
+        table.start(100, 1, ONE, 5000);
+        assert_eq!((table.large(), table.room(100), table.room(0), table.slots.len()), (5000, 5000, 0, 101));
+        table.finish(100, large(7));
+        assert_eq!((table.large(), table.room(100)), (7, 0));
+        table.start(0, 1, ONE, 20);
         table.finish(0, None);
-        assert_eq!(table.kept(), 5);
+        table.start(1, 1, ONE, 0);
+        table.finish(1, Some(Bytes::from(vec![0; 1024])));
+        assert_eq!(table.large(), 7);
+        table.release(1);
+        table.release(100);
+        table.release(101);
+        assert_eq!((table.large(), table.judge(100, 1, ONE)), (0, Ok(Admission::ReplayUncached)));
+        table.start(100, 2, TWO, 9);
+        table.finish(100, large(9));
+        table.start(1, 2, TWO, 3);
+        table.finish(1, Some(Bytes::from_static(b"small")));
+        table.forget_large();
+        assert_eq!((table.large(), table.judge(100, 2, TWO)), (0, Ok(Admission::ReplayUncached)));
+        assert_eq!(table.judge(1, 2, TWO), Ok(Admission::Replay(Bytes::from_static(b"small"))));
     }
 
     #[test]
     fn sequence_numbers_wrap() {
         let mut table = SlotTable::new(1);
-        table.slots.push(Slot { sequence: u32::MAX, progress: Progress::Fresh });
+        table.slots.push(Slot { sequence: u32::MAX, ..Slot::fresh() });
         assert_eq!(table.admit(0, 0, ONE), Ok(Admission::New));
         table.finish(0, None);
         assert_eq!(table.admit(0, 1, ONE), Ok(Admission::New));

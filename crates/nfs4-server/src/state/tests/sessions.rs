@@ -98,66 +98,153 @@ fn after_a_refusal_a_session_is_made_under_the_same_number_or_the_next() {
 }
 
 #[test]
-fn many_idle_clients_take_no_slots_from_others() {
+fn reply_caches_are_bounded_over_all_sessions() {
+    let limits = Limits { reply_cache_bytes: 10 * 1024, sessions_per_client: 11, ..Limits::default() };
+    let mut world = world_with(limits, &[]);
+    let client = world.exchange("a", 1, USER, false).unwrap();
+    let mut create = |sequence| world.create_session_as(client.client, client.sequence + sequence, USER);
+    let first = create(0).unwrap();
+    assert_eq!(first.fore.slots, 2, "a quarter of what is left");
+    let further: Vec<u32> = (1..8).map(|sequence| create(sequence).unwrap().fore.slots).collect();
+    assert_eq!(further, [2, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(refused(create(8)), NfsStatus::NoSpc);
+    world.state.destroy_session(first.session, USER, CONNECTION, None).unwrap();
+    assert_eq!(world.create_session_as(client.client, client.sequence + 9, USER).unwrap().fore.slots, 1);
+}
+
+#[test]
+fn every_client_gets_one_session_whatever_others_have_taken() {
+    let limits = Limits { clients: 10, reply_cache_bytes: 10 * 2048, ..Limits::default() };
+    let mut world = world_with(limits, &[]);
+    for number in 0..9 {
+        world.connect(&format!("{number}"));
+    }
+    let last = world.exchange("last", 1, USER, false).unwrap();
+    let grant = world.create_session_as(last.client, last.sequence, USER).unwrap();
+    assert_eq!((grant.fore.slots, grant.fore.max_response_cached), (2, 2048), "its share");
+    let second = world.create_session_as(last.client, last.sequence + 1, USER);
+    assert_eq!(refused(second), NfsStatus::NoSpc, "of what was asked for there is nothing left");
+    assert!(world.state.reply_cache_bytes <= 2 * limits.reply_cache_bytes);
+}
+
+#[test]
+fn many_idle_clients_leave_slots_to_others() {
     let mut world = world_with(Limits { reply_cache_bytes: 1 << 20, ..Limits::default() }, &[]);
-    for number in 0..200 {
+    for number in 0..90 {
         world.connect(&format!("{number}"));
     }
     let late = world.exchange("late", 1, USER, false).unwrap();
     assert_eq!(world.create_session_as(late.client, late.sequence, USER).unwrap().fore, channel());
-    assert_eq!(world.state.kept_replies, 0);
+}
+
+/// Clients with requests whose replies are to be kept.
+struct Keeping(World);
+
+impl Keeping {
+    fn enter(&mut self, session: SessionId, slot: u32, sequence: u32, keep: bool) -> Result<u32, NfsStatus> {
+        let request = Sequence {
+            connection: CONNECTION,
+            session,
+            slot,
+            sequence,
+            digest: 0,
+            operations: 2,
+            request_bytes: 100,
+            reply_bytes: 100,
+            cache_this: keep,
+        };
+        match self.0.state.enter(&request, self.0.now)? {
+            Entered::Run { channel, .. } => Ok(channel.max_response_cached),
+            Entered::Replay(reply) => Ok(reply.len() as u32),
+            Entered::Uncached { .. } => Err(NfsStatus::RetryUncachedRep),
+        }
+    }
+
+    fn leave(&mut self, session: SessionId, slot: u32, bytes: usize) {
+        self.0.state.leave(session, slot, Some(Bytes::from(vec![0; bytes])), self.0.now);
+    }
+
+    fn large(&self) -> u64 {
+        let all = self.0.state.sessions.values().map(|session| session.slots.large()).sum();
+        assert_eq!(self.0.state.large_replies, all);
+        all
+    }
 }
 
 #[test]
-fn replies_are_kept_within_bounds_over_all_sessions() {
-    let limits = Limits { clients: 10, reply_cache_bytes: 10_000, ..Limits::default() };
+fn large_replies_are_kept_within_bounds() {
+    // Three for each client, ten in all.
+    let room = 4096 - 1024;
+    let limits = Limits { large_reply_bytes: 12 * room + 500, ..Limits::default() };
     let mut world = world_with(limits, &[]);
-    let (_, greedy) = world.connect("greedy");
-    let (_, modest) = world.connect("modest");
-    let request = |session, slot, sequence| Sequence {
-        connection: CONNECTION,
-        session,
-        slot,
-        sequence,
-        digest: 0,
-        operations: 2,
-        request_bytes: 100,
-        reply_bytes: 100,
-        cache_this: true,
-    };
-    let ask = |world: &mut World, request: Sequence, bytes: usize| {
-        let entered = world.state.enter(&request, world.now).map(drop);
-        if entered.is_ok() {
-            let reply = Some(Bytes::from(vec![0; bytes]));
-            let (session, slot) = (request.session, request.slot);
-            world.state.leave(session, slot, reply, request.cache_this, world.now);
+    let sessions: Vec<SessionId> = ["a", "b", "c", "d"].map(|owner| world.connect(owner).1).to_vec();
+    let mut world = Keeping(world);
+    for session in &sessions {
+        for slot in 0..3 {
+            assert_eq!(world.enter(*session, slot, 1, true), Ok(4096));
         }
-        entered
-    };
-    for slot in 0..3 {
-        assert_eq!(ask(&mut world, request(greedy, slot, 1), 4000), Ok(()));
+        // It waits for its own; what is not to be kept does not.
+        assert_eq!(world.enter(*session, 3, 1, true), Err(NfsStatus::Delay));
+        assert_eq!(world.enter(*session, 4, 1, false), Ok(4096));
+        world.leave(*session, 4, 4096);
+        assert_eq!(world.enter(*session, 4, 1, false), Err(NfsStatus::RetryUncachedRep));
     }
-    assert_eq!(world.state.kept_replies, 12_000);
-    // No slot more, but those that it has.
-    assert_eq!(ask(&mut world, request(greedy, 3, 1), 10), Err(NfsStatus::Delay));
-    assert_eq!(ask(&mut world, request(greedy, 2, 2), 4000), Ok(()));
-    // What it does not want kept is not.
-    let unkept = Sequence { cache_this: false, ..request(greedy, 4, 1) };
-    assert_eq!(ask(&mut world, unkept, 500), Ok(()));
-    assert_eq!(world.state.kept_replies, 12_000);
-    assert!(matches!(world.state.enter(&unkept, world.now), Ok(Entered::Uncached { .. })));
-    // The share of another one is his.
-    for slot in 0..3 {
-        assert_eq!(ask(&mut world, request(modest, slot, 1), 400), Ok(()));
+    assert_eq!(world.large(), 12 * room);
+    assert_eq!(world.0.state.counts.replies_put_off, 4);
+    // Small ones give their room back.
+    for session in &sessions {
+        world.leave(*session, 0, 4096);
+        world.leave(*session, 1, 1024);
+        world.leave(*session, 2, 100);
     }
-    assert_eq!(ask(&mut world, request(modest, 3, 1), 400), Err(NfsStatus::Delay));
-    // It goes on when there is room.
-    assert_eq!(ask(&mut world, request(greedy, 2, 3), 10), Ok(()));
-    assert_eq!(ask(&mut world, request(greedy, 3, 1), 10), Ok(()));
-    assert_eq!(ask(&mut world, request(modest, 3, 1), 400), Ok(()));
-    world.state.destroy_session(greedy, USER, CONNECTION, None).unwrap();
-    world.state.destroy_session(modest, USER, CONNECTION, None).unwrap();
-    assert_eq!(world.state.kept_replies, 0);
+    assert_eq!(world.large(), 4 * room);
+    for session in &sessions {
+        assert_eq!(world.enter(*session, 0, 1, true), Ok(4096), "a retry");
+        for slot in 1..3 {
+            assert_eq!(world.enter(*session, slot, 2, true), Ok(4096));
+            world.leave(*session, slot, 4096);
+        }
+        // Nobody waits for ever, nor has more than before by one after the other.
+        for slot in 3..8 {
+            assert_eq!(world.enter(*session, slot, 1 + u32::from(slot == 4), true), Ok(1024 + 125));
+            world.leave(*session, slot, 1024);
+        }
+        // Where a large one was there may be another.
+        assert_eq!(world.enter(*session, 0, 2, true), Ok(4096));
+        world.leave(*session, 0, 4096);
+    }
+    assert_eq!(world.large(), 12 * room);
+    for session in sessions {
+        world.0.state.destroy_session(session, USER, CONNECTION, None).unwrap();
+    }
+    assert_eq!(world.large(), 0);
+}
+
+#[test]
+fn what_a_silent_client_keeps_makes_room() {
+    let limits = Limits { large_reply_bytes: 4 * 3072, ..Limits::default() };
+    let mut world = world_with(limits, &[]);
+    let sessions: Vec<SessionId> = ["a", "b", "c", "d", "e"].map(|owner| world.connect(owner).1).to_vec();
+    let mut world = Keeping(world);
+    for session in &sessions[..4] {
+        assert_eq!(world.enter(*session, 0, 1, true), Ok(4096));
+        world.leave(*session, 0, 4096);
+    }
+    world.0.now += LEASE;
+    for session in &sessions[1..] {
+        assert!(world.enter(*session, 1, 1, false).is_ok());
+        world.leave(*session, 1, 100);
+    }
+    assert_eq!(world.enter(sessions[4], 0, 1, true), Ok(1024), "nobody is silent yet");
+    world.leave(sessions[4], 0, 1024);
+    world.0.now += Duration::from_secs(1);
+    assert_eq!(world.enter(sessions[4], 0, 2, true), Ok(4096));
+    assert_eq!(
+        world.enter(sessions[0], 0, 1, true),
+        Err(NfsStatus::RetryUncachedRep),
+        "as promised until then"
+    );
+    assert_eq!(world.enter(sessions[1], 0, 1, true), Ok(4096), "a retry");
 }
 
 /// RFC 8881 §18.46.3.
@@ -192,7 +279,7 @@ fn sequence_admits_what_the_session_allows() {
         panic!("not admitted")
     };
     assert_eq!(status, SequenceStatus { highest_slot: 7, flags: 0 });
-    world.state.leave(session, 0, Some(Bytes::from_static(b"reply")), true, world.now);
+    world.state.leave(session, 0, Some(Bytes::from_static(b"reply")), world.now);
     assert!(matches!(world.state.enter(&request, world.now), Ok(Entered::Replay(reply)) if reply == "reply"));
 }
 
@@ -202,7 +289,7 @@ fn a_lost_back_channel_is_reported_until_a_connection_is_bound() {
     let (_, session) = world.connect("a");
     let flags = |world: &mut World, sequence| match world.enter(session, 0, sequence).unwrap() {
         Entered::Run { status, .. } => {
-            world.state.leave(session, 0, None, false, world.now);
+            world.state.leave(session, 0, None, world.now);
             status.flags
         }
         other => panic!("{other:?}"),
@@ -256,7 +343,7 @@ fn probes_behind_one_that_failed_are_slower_and_the_path_counts_when_one_is_answ
     let seconds = Duration::from_secs;
     let flags = |world: &mut World, sequence| match world.enter(session, 0, sequence) {
         Ok(Entered::Run { status, .. }) => {
-            world.state.leave(session, 0, None, false, world.now);
+            world.state.leave(session, 0, None, world.now);
             status.flags
         }
         other => panic!("{other:?}"),
@@ -298,9 +385,9 @@ fn a_session_is_destroyed_when_nothing_is_under_way_in_it_but_the_request_that_a
     assert_eq!(destroy(&mut world, None), Err(NfsStatus::Delay));
     world.enter(session, 1, 1).unwrap();
     assert_eq!(destroy(&mut world, Some(session)), Err(NfsStatus::Delay));
-    world.state.leave(session, 1, None, false, world.now);
+    world.state.leave(session, 1, None, world.now);
     assert_eq!(destroy(&mut world, Some(session)), Ok(()));
-    world.state.leave(session, 0, None, false, world.now);
+    world.state.leave(session, 0, None, world.now);
     assert_eq!(destroy(&mut world, None), Err(NfsStatus::BadSession));
 }
 
@@ -313,7 +400,7 @@ fn a_client_that_restarted_is_put_off_until_nothing_of_its_former_life_is_under_
     let reborn = world.exchange("a", 2, USER, false).unwrap();
     let create = |world: &mut World| world.create_session_as(reborn.client, reborn.sequence, USER);
     assert_eq!(refused(create(&mut world)), NfsStatus::Delay);
-    world.state.leave(session, 0, None, false, world.now);
+    world.state.leave(session, 0, None, world.now);
     assert!(create(&mut world).is_ok());
     assert_eq!(world.enter(session, 0, 2).err(), Some(NfsStatus::BadSession));
 }
@@ -328,7 +415,7 @@ fn a_session_is_destroyed_by_its_principal_on_one_of_its_connections() {
     assert_eq!(destroy(&mut world, user, CONNECTION), Err(NfsStatus::WrongCred));
     assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession));
     world.enter_on(other, session, 0, 1).unwrap();
-    world.state.leave(session, 0, None, false, world.now);
+    world.state.leave(session, 0, None, world.now);
     world.state.connection_lost(other);
     assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession), "it is lost");
     world.state.bind_connection(session, other, false).unwrap();
@@ -353,18 +440,18 @@ fn another_principal_makes_sessions_and_ends_only_its_own() {
 }
 
 #[test]
-fn a_silent_client_makes_room_when_most_of_that_for_replies_is_taken() {
-    let mut world = world_with(Limits { reply_cache_bytes: 1000, ..Limits::default() }, &[]);
-    let (first, session) = world.connect("a");
-    world.enter(session, 0, 1).unwrap();
-    world.state.leave(session, 0, Some(Bytes::from(vec![0; 501])), true, world.now);
-    world.now += Duration::from_secs(1);
-    world.connect("b");
-    let late = world.exchange("c", 1, USER, false).unwrap();
+fn a_silent_client_makes_room_before_a_session_gets_less_than_it_asks_for() {
+    let enough = 8 * 1024;
+    let mut world = world_with(Limits { reply_cache_bytes: 5 * enough, ..Limits::default() }, &[]);
+    let (first, _) = world.connect("a");
+    for owner in ["b", "c"] {
+        world.now += Duration::from_secs(1);
+        world.connect(owner);
+    }
+    let late = world.exchange("d", 1, USER, false).unwrap();
     let create = |world: &mut World| world.create_session_as(late.client, late.sequence, USER);
-    world.now += LEASE;
+    world.now += LEASE - Duration::from_secs(1);
     assert_eq!(create(&mut world), Err(Refusal::Expired(first)));
     assert!(world.state.forget(first, world.now));
-    assert_eq!(world.state.kept_replies, 0);
     assert!(create(&mut world).is_ok());
 }
