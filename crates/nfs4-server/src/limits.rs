@@ -20,12 +20,12 @@ pub struct Limits {
     pub operations: u32,
     /// Bytes of the largest reply that one slot keeps for retries.
     pub cached_reply_bytes: u32,
-    /// Bytes of replies up to 1 KiB that the slots of all sessions may keep. A session is granted slots for a quarter of what
+    /// Bytes of replies up to 2 KiB that the slots of all sessions may keep. A session is granted slots for a quarter of what
     /// is left at most, so that a few greedy ones leave room for many. The first one of each client is granted as much as
     /// there is for each of [`clients`](Self::clients) in any case, which may double it.
     pub reply_cache_bytes: u64,
-    /// Bytes beyond that of all larger replies that are kept, or will be when the request is done; a client has a quarter at most. When it
-    /// is used up, a client's requests that want their replies kept are run one after the other, and those may be as large as there is room.
+    /// Bytes beyond that of all larger replies that are kept or expected; a client has a quarter at most. When it is used up, a client's
+    /// requests that want large replies kept wait for each other, and a lone one may have a reply as large as there is room.
     pub large_reply_bytes: u64,
     /// Operations of an atomic compound, all of them counted.
     pub atomic_operations: u32,
@@ -71,7 +71,7 @@ impl Default for Limits {
             traffic_bytes: 256 << 20,
             operations: 2048,
             cached_reply_bytes: 256 << 10,
-            reply_cache_bytes: 64 << 20,
+            reply_cache_bytes: 128 << 20,
             large_reply_bytes: 64 << 20,
             atomic_operations: 2048,
             atomic_bytes: (4 << 20) + (64 << 10),

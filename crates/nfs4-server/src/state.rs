@@ -188,10 +188,8 @@ pub(crate) struct State {
     issued: u64,
     /// Bytes of small replies that the slots of all sessions may keep.
     reply_cache_bytes: u64,
-    /// Bytes beyond that of large replies which are kept, or of requests that are being run.
+    /// Bytes beyond that of large replies which are kept, or expected of requests that are being run.
     large_replies: u64,
-    /// When it was last looked whether silent clients keep any.
-    forgot: Duration,
     /// What happened so far, for metrics.
     pub counts: Counts,
 }
@@ -225,7 +223,6 @@ impl State {
             issued: 0,
             reply_cache_bytes: 0,
             large_replies: 0,
-            forgot: Duration::ZERO,
             counts: Counts::default(),
         }
     }

@@ -209,8 +209,15 @@ impl Request<'_> {
                 let limit = reply_limit(&channel, args.cache_this);
                 let mutated = self.run(limit, 1).await;
                 let is_atomic = self.compound.is_atomic();
-                let cache = args.cache_this || self.count == 1 || mutated || is_atomic;
-                slot.answer(self.reply, cache, &channel)
+                let is_promised = args.cache_this || self.count == 1 || is_atomic;
+                let keep = if is_promised {
+                    Keep::Promised
+                } else if mutated {
+                    Keep::IfThereIsRoom
+                } else {
+                    Keep::Not
+                };
+                slot.answer(self.reply, keep, &channel)
             }
         }
     }
@@ -250,6 +257,15 @@ fn reply_limit(channel: &Channel, cache_this: bool) -> ReplyLimit {
     }
 }
 
+/// Whether a reply is kept for retries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Promised,
+    /// It changed something.
+    IfThereIsRoom,
+    Not,
+}
+
 /// A slot in use. Dropping it without an answer, as after a panic, frees it.
 struct Slot<'a> {
     server: &'a Shared,
@@ -258,31 +274,33 @@ struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// Keeps the reply for retries if `cache` says so and it is small enough, and sends it.
-    fn answer(mut self, reply: ReplyBuffer, cache: bool, channel: &Channel) -> Reply {
+    /// Keeps the reply for retries if `keep` says so and it is small enough, and sends it.
+    fn answer(mut self, reply: ReplyBuffer, keep: Keep, channel: &Channel) -> Reply {
         self.answered = true;
         let fits = reply.message_bytes() <= channel.max_response_cached as usize;
         let out = reply.finish();
-        if cache && fits {
+        if keep != Keep::Not && fits {
             let whole = out.into_bytes();
-            self.leave(Some(whole.clone()));
+            // What it lies in may be much longer.
+            self.leave(Some(Bytes::copy_from_slice(&whole)), keep == Keep::Promised);
             Reply::Success(vec![whole])
         } else {
-            self.leave(None);
+            self.leave(None, false);
             out.into()
         }
     }
 
-    fn leave(&self, reply: Option<Bytes>) {
+    fn leave(&self, reply: Option<Bytes>, is_promised: bool) {
         let now = self.server.now();
-        self.server.state.lock().leave(self.args.session, self.args.slot, reply, now);
+        let mut state = self.server.state.lock();
+        state.leave(self.args.session, self.args.slot, reply, is_promised, now);
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.leave(None);
+            self.leave(None, false);
         }
     }
 }

@@ -7,11 +7,11 @@ use nfs4::{ClientId, NfsStatus, SessionId};
 use onc_rpc::ConnectionId;
 
 use super::State;
-use super::session::Channel;
+use super::session::{Channel, Session};
 use super::slot_table::{Admission, RequestDigest, SMALL_REPLY, SlotTable, beyond_small};
 
-/// How often it is looked, at most, whether silent clients keep large replies.
-const FORGET: Duration = Duration::from_secs(1);
+/// Bytes that an operation is expected to add to a reply which is kept, at most. One that adds more is allowed to, and counted when it is done.
+const USUAL_RESULT: usize = 512;
 
 /// `SEQ4_STATUS_CB_PATH_DOWN`.
 const CB_PATH_DOWN: u32 = 0x1;
@@ -82,11 +82,7 @@ impl State {
         self.counts.slot_in_use += u64::from(in_use);
         let admission = session.slots.judge(request.slot, request.sequence, request.digest)?;
         if admission == Admission::New {
-            let wanted = if request.cache_this { channel.max_response_cached } else { 0 };
-            let room = self.room_for_reply(request, wanted.saturating_sub(SMALL_REPLY).into(), now)?;
-            if request.cache_this {
-                channel.max_response_cached = wanted.min(SMALL_REPLY + room as u32);
-            }
+            let room = self.room_for_reply(request, &mut channel)?;
             self.change_slots(request.session, |slots| {
                 slots.start(request.slot, request.sequence, request.digest, room);
             });
@@ -107,14 +103,20 @@ impl State {
         })
     }
 
-    /// The compound is done; `reply` is kept for retries. One for which no room was made because the client did not ask for that is kept if
-    /// there is room. The session may be gone meanwhile.
-    pub fn leave(&mut self, session: SessionId, slot: u32, reply: Option<Bytes>, now: Duration) {
+    /// The compound is done; `reply` is kept for retries, if that was promised or there is room. The session may be gone meanwhile.
+    pub fn leave(
+        &mut self,
+        session: SessionId,
+        slot: u32,
+        reply: Option<Bytes>,
+        is_promised: bool,
+        now: Duration,
+    ) {
         let known = self.sessions.get(&session).map(|session| (session.client, session.slots.room(slot)));
         let Some((client, room)) = known else { return };
         let fits = |reply: &Bytes| {
             let more = beyond_small(reply.len()).saturating_sub(room);
-            more == 0 || more <= self.room_left(client)
+            is_promised || more == 0 || more <= self.room_left(client)
         };
         let reply = reply.filter(fits);
         self.change_slots(session, |slots| slots.finish(slot, reply));
@@ -123,43 +125,39 @@ impl State {
         }
     }
 
-    /// Room for a reply that is not small, which is to be kept. Where there is not enough, a client waits for its other requests
-    /// (`NFS4ERR_DELAY`); one that has none takes what there is.
-    fn room_for_reply(&mut self, request: &Sequence, wanted: u64, now: Duration) -> Result<u64, NfsStatus> {
+    /// Room for the reply of a request, beyond what every slot has, if it is to be kept. Where that does not suffice, a client waits for those
+    /// of its other requests that will give some back (`NFS4ERR_DELAY`); if there are none, its reply has to be as small as there is room.
+    fn room_for_reply(&mut self, request: &Sequence, channel: &mut Channel) -> Result<u64, NfsStatus> {
+        // The client has what its slot keeps.
         let client = self.change_slots(request.session, |slots| slots.release(request.slot));
         let client = client.ok_or(NfsStatus::BadSession)?;
-        if wanted == 0 {
+        if !request.cache_this {
             return Ok(0);
         }
-        let mut room = self.room_left(client);
-        if room < wanted && now >= self.forgot + FORGET {
-            self.forgot = now;
-            self.forget_large_replies_of_the_silent(now);
-            room = self.room_left(client);
+        let behind = request.operations.saturating_sub(1);
+        let expected =
+            (behind * USUAL_RESULT).min(beyond_small(channel.max_response_cached as usize) as usize);
+        let (expected, room) = (expected as u64, self.room_left(client));
+        if expected > room {
+            if self.sessions_of(client).any(|session| session.slots.expects_large()) {
+                self.counts.replies_put_off += 1;
+                return Err(NfsStatus::Delay);
+            }
+            channel.max_response_cached = channel.max_response_cached.min(SMALL_REPLY + room as u32);
         }
-        if room < wanted && self.has_under_way(client, None) {
-            self.counts.replies_put_off += 1;
-            return Err(NfsStatus::Delay);
-        }
-        Ok(room.min(wanted))
+        Ok(expected.min(room))
+    }
+
+    fn sessions_of(&self, client: ClientId) -> impl Iterator<Item = &Session> {
+        let sessions = self.clients.get(&client).into_iter().flat_map(|client| &client.sessions);
+        sessions.filter_map(|id| self.sessions.get(id))
     }
 
     /// Room for large replies that this client may still have: a quarter of all is the most.
     fn room_left(&self, client: ClientId) -> u64 {
         let all = self.config.limits.large_reply_bytes;
-        let sessions = self.clients.get(&client).into_iter().flat_map(|client| &client.sessions);
-        let own: u64 = sessions.filter_map(|id| self.sessions.get(id)).map(|it| it.slots.large()).sum();
+        let own: u64 = self.sessions_of(client).map(|session| session.slots.large()).sum();
         all.saturating_sub(self.large_replies).min((all / 4).saturating_sub(own))
-    }
-
-    /// Whoever is silent for longer than a lease has no right to anything.
-    fn forget_large_replies_of_the_silent(&mut self, now: Duration) {
-        let with_large = self.sessions.iter().filter(|(_, session)| session.slots.large() > 0);
-        let silent = with_large.filter(|(_, session)| self.is_expired(session.client, now));
-        let silent: Vec<SessionId> = silent.map(|(id, _)| *id).collect();
-        for id in silent {
-            self.change_slots(id, SlotTable::forget_large);
-        }
     }
 
     /// Changes the slots of a session, and what all of them hold with that; whose it is.

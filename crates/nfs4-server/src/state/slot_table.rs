@@ -6,8 +6,8 @@ use nfs4::NfsStatus;
 /// Recognizes a retry: a hash over everything that must be equal in one.
 pub(crate) type RequestDigest = u64;
 
-/// Bytes of a reply for which there is room in every slot. For what is larger room is given request by request.
-pub(crate) const SMALL_REPLY: u32 = 1024;
+/// Bytes of a reply for which there is room in every slot, enough for any single change. For what is larger room is given request by request.
+pub(crate) const SMALL_REPLY: u32 = 2048;
 
 /// What SEQUENCE does with a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ enum Progress {
     Fresh,
     Running {
         digest: RequestDigest,
-        /// Bytes that its reply may have beyond [`SMALL_REPLY`].
+        /// Bytes that its reply is expected to have beyond [`SMALL_REPLY`] at most, if it is to be kept.
         room: u64,
     },
     Done {
@@ -56,14 +56,16 @@ pub(crate) struct SlotTable {
     slots: Vec<Slot>,
     /// Requests that are being run.
     busy: usize,
-    /// Bytes beyond [`SMALL_REPLY`] of the replies that are kept, and of those that there is room for.
+    /// Bytes beyond [`SMALL_REPLY`] of the replies that are kept, and of those that are expected.
     large: u64,
+    /// Of those that are expected.
+    expected: u64,
 }
 
 impl SlotTable {
     /// `count` fresh slots.
     pub fn new(count: u32) -> SlotTable {
-        SlotTable { count, slots: Vec::new(), busy: 0, large: 0 }
+        SlotTable { count, slots: Vec::new(), busy: 0, large: 0, expected: 0 }
     }
 
     /// Number of slots.
@@ -71,12 +73,17 @@ impl SlotTable {
         self.count as usize
     }
 
-    /// Bytes beyond [`SMALL_REPLY`] of the replies that are kept, and of those of running requests that there is room for.
+    /// Bytes beyond [`SMALL_REPLY`] of the replies that are kept, and of those that are expected.
     pub fn large(&self) -> u64 {
         self.large
     }
 
-    /// The room that the running request of this slot has for its reply beyond [`SMALL_REPLY`].
+    /// Whether there will be more room when running requests are done.
+    pub fn expects_large(&self) -> bool {
+        self.expected > 0
+    }
+
+    /// What the running request of this slot is expected to keep beyond [`SMALL_REPLY`].
     pub fn room(&self, slot: u32) -> u64 {
         match self.slots.get(slot as usize) {
             Some(Slot { progress: Progress::Running { room, .. }, .. }) => *room,
@@ -152,32 +159,17 @@ impl SlotTable {
         self.slots[slot as usize] = Slot { sequence, progress: Progress::Running { digest, room } };
         self.busy += 1;
         self.large += room;
+        self.expected += room;
     }
 
     /// The request is done; `reply` is kept for retries.
     pub fn finish(&mut self, slot: u32, reply: Option<Bytes>) {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         if let Progress::Running { digest, room } = slot.progress {
-            // What it lies in may be twice as long as itself.
-            let exact = |reply: Bytes| match beyond_small(reply.len()) {
-                0 => reply,
-                _ => Bytes::copy_from_slice(&reply),
-            };
-            let reply = reply.map(exact);
+            self.expected -= room;
             self.large = self.large - room + reply.as_ref().map_or(0, |reply| beyond_small(reply.len()));
             slot.progress = Progress::Done { digest, reply };
             self.busy -= 1;
-        }
-    }
-
-    /// Drops all replies that are not small.
-    pub fn forget_large(&mut self) {
-        for slot in &mut self.slots {
-            if let Progress::Done { reply, .. } = &mut slot.progress
-                && let Some(large) = reply.take_if(|reply| beyond_small(reply.len()) > 0)
-            {
-                self.large -= beyond_small(large.len());
-            }
         }
     }
 }
@@ -235,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_large_is_counted_while_it_runs_and_until_the_client_has_it() {
-        let large = |bytes: usize| Some(Bytes::from(vec![0; 1024 + bytes]));
+        let large = |bytes: usize| Some(Bytes::from(vec![0; SMALL_REPLY as usize + bytes]));
         let mut table = SlotTable::new(128);
         table.start(100, 1, ONE, 5000);
         assert_eq!((table.large(), table.room(100), table.room(0), table.slots.len()), (5000, 5000, 0, 101));
@@ -244,19 +236,17 @@ mod tests {
         table.start(0, 1, ONE, 20);
         table.finish(0, None);
         table.start(1, 1, ONE, 0);
-        table.finish(1, Some(Bytes::from(vec![0; 1024])));
+        table.finish(1, Some(Bytes::from(vec![0; SMALL_REPLY as usize])));
         assert_eq!(table.large(), 7);
         table.release(1);
         table.release(100);
         table.release(101);
         assert_eq!((table.large(), table.judge(100, 1, ONE)), (0, Ok(Admission::ReplayUncached)));
+        assert!(!table.expects_large());
         table.start(100, 2, TWO, 9);
-        table.finish(100, large(9));
-        table.start(1, 2, TWO, 3);
-        table.finish(1, Some(Bytes::from_static(b"small")));
-        table.forget_large();
-        assert_eq!((table.large(), table.judge(100, 2, TWO)), (0, Ok(Admission::ReplayUncached)));
-        assert_eq!(table.judge(1, 2, TWO), Ok(Admission::Replay(Bytes::from_static(b"small"))));
+        assert!(table.expects_large());
+        table.finish(100, large(50));
+        assert_eq!((table.large(), table.expects_large()), (50, false), "more than was expected");
     }
 
     #[test]

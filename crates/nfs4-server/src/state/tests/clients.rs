@@ -117,7 +117,7 @@ fn silent_clients_are_overdue_at_once_unconfirmed_and_after_the_courtesy_confirm
     assert!(world.state.forget(unconfirmed, world.now));
     world.now += COURTESY - Duration::from_secs(2);
     assert!(world.enter(session, 0, 1).is_ok(), "it goes on as if nothing had been");
-    world.state.leave(session, 0, None, world.now);
+    world.state.leave(session, 0, None, false, world.now);
     world.outlast_leases();
     world.now += COURTESY;
     assert_eq!(world.state.overdue(world.now), [idle]);
@@ -143,7 +143,7 @@ fn sequence_renews_the_lease_and_a_running_request_keeps_it() {
     world.enter(session, 0, 1).unwrap();
     world.outlast_leases();
     assert!(!world.state.forget(client, world.now), "its request is still running");
-    world.state.leave(session, 0, None, world.now);
+    world.state.leave(session, 0, None, false, world.now);
     world.now += LEASE;
     assert!(!world.state.forget(client, world.now));
     world.outlast_leases();

@@ -254,7 +254,7 @@ fn the_client_is_told_which_reply_to_read_first_as_long_as_it_may_not_have_done_
         let wish = DelegationRequest { given_by: Some(request), ..wish(a, 1, None) };
         let (state, undo) = (&mut world.state, &mut world.undo);
         state.delegate(&wish, || OpenReference::new(()), world.now, undo).unwrap();
-        world.state.leave(session, 3, None, world.now);
+        world.state.leave(session, 3, None, false, world.now);
         if read {
             world.enter(session, 3, 2).unwrap();
         }
@@ -281,7 +281,7 @@ fn a_delegation_that_is_not_returned_for_a_lease_is_revoked_and_stays_known() {
     world.state.roll_back(&mut world.undo);
     assert_eq!(world.state.test_state_id(a, &id), NfsStatus::DelegRevoked);
     world.state.destroy_session(session, USER, CONNECTION, Some(session)).unwrap();
-    world.state.leave(session, 0, None, world.now);
+    world.state.leave(session, 0, None, false, world.now);
     world.state.destroy_client(a, USER).unwrap();
     assert_eq!(world.state.census().delegations, 0, "revoked state keeps no client");
 }

@@ -153,7 +153,7 @@ fn the_client_is_told_to_read_the_reply_to_its_copy_first_unless_it_has() {
         let RequestId { session, slot, sequence } = copying.given_by;
         copying.world.enter(session, slot, sequence).unwrap();
         let (id, _) = copying.begin().unwrap();
-        copying.world.state.leave(session, slot, None, copying.world.now);
+        copying.world.state.leave(session, slot, None, false, copying.world.now);
         copying.end(id);
         if read {
             copying.world.enter(session, slot, sequence + 1).unwrap();

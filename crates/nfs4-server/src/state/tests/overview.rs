@@ -170,8 +170,8 @@ fn slots_in_use_are_counted() {
     assert_eq!(world.enter(session, 3, 1).unwrap_err(), NfsStatus::Delay);
     assert_eq!(world.enter(session, 3, 2).unwrap_err(), NfsStatus::SeqMisordered);
     assert_eq!(world.state.counts.slot_in_use, 2);
-    world.state.leave(session, 3, None, world.now);
-    world.state.leave(session, 3, None, world.now);
+    world.state.leave(session, 3, None, false, world.now);
+    world.state.leave(session, 3, None, false, world.now);
     assert_eq!(busy(&world), 7);
     assert_eq!(world.state.counts.slots_exhausted, 1);
 }

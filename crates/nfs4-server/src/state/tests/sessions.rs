@@ -99,7 +99,7 @@ fn after_a_refusal_a_session_is_made_under_the_same_number_or_the_next() {
 
 #[test]
 fn reply_caches_are_bounded_over_all_sessions() {
-    let limits = Limits { reply_cache_bytes: 10 * 1024, sessions_per_client: 11, ..Limits::default() };
+    let limits = Limits { reply_cache_bytes: 10 * 2048, sessions_per_client: 11, ..Limits::default() };
     let mut world = world_with(limits, &[]);
     let client = world.exchange("a", 1, USER, false).unwrap();
     let mut create = |sequence| world.create_session_as(client.client, client.sequence + sequence, USER);
@@ -114,14 +114,14 @@ fn reply_caches_are_bounded_over_all_sessions() {
 
 #[test]
 fn every_client_gets_one_session_whatever_others_have_taken() {
-    let limits = Limits { clients: 10, reply_cache_bytes: 10 * 2048, ..Limits::default() };
+    let limits = Limits { clients: 10, reply_cache_bytes: 10 * 4096, ..Limits::default() };
     let mut world = world_with(limits, &[]);
     for number in 0..9 {
         world.connect(&format!("{number}"));
     }
     let last = world.exchange("last", 1, USER, false).unwrap();
     let grant = world.create_session_as(last.client, last.sequence, USER).unwrap();
-    assert_eq!((grant.fore.slots, grant.fore.max_response_cached), (2, 2048), "its share");
+    assert_eq!((grant.fore.slots, grant.fore.max_response_cached), (2, 4096), "its share");
     let second = world.create_session_as(last.client, last.sequence + 1, USER);
     assert_eq!(refused(second), NfsStatus::NoSpc, "of what was asked for there is nothing left");
     assert!(world.state.reply_cache_bytes <= 2 * limits.reply_cache_bytes);
@@ -129,7 +129,7 @@ fn every_client_gets_one_session_whatever_others_have_taken() {
 
 #[test]
 fn many_idle_clients_leave_slots_to_others() {
-    let mut world = world_with(Limits { reply_cache_bytes: 1 << 20, ..Limits::default() }, &[]);
+    let mut world = world_with(Limits { reply_cache_bytes: 2 << 20, ..Limits::default() }, &[]);
     for number in 0..90 {
         world.connect(&format!("{number}"));
     }
@@ -140,28 +140,51 @@ fn many_idle_clients_leave_slots_to_others() {
 /// Clients with requests whose replies are to be kept.
 struct Keeping(World);
 
+/// Of a reply that is not small, as long as may be; and what that takes of the room for such.
+const LARGE: usize = 4096;
+const ROOM: u64 = 2048;
+
 impl Keeping {
-    fn enter(&mut self, session: SessionId, slot: u32, sequence: u32, keep: bool) -> Result<u32, NfsStatus> {
+    /// How long the reply may be if it is to be kept.
+    fn enter(
+        &mut self,
+        session: SessionId,
+        slot: u32,
+        sequence: u32,
+        keep: bool,
+    ) -> Result<usize, NfsStatus> {
+        self.enter_with(session, slot, sequence, keep, 16)
+    }
+
+    fn enter_with(
+        &mut self,
+        session: SessionId,
+        slot: u32,
+        sequence: u32,
+        keep: bool,
+        operations: usize,
+    ) -> Result<usize, NfsStatus> {
         let request = Sequence {
             connection: CONNECTION,
             session,
             slot,
             sequence,
             digest: 0,
-            operations: 2,
+            operations,
             request_bytes: 100,
             reply_bytes: 100,
             cache_this: keep,
         };
         match self.0.state.enter(&request, self.0.now)? {
-            Entered::Run { channel, .. } => Ok(channel.max_response_cached),
-            Entered::Replay(reply) => Ok(reply.len() as u32),
+            Entered::Run { channel, .. } => Ok(channel.max_response_cached as usize),
+            Entered::Replay(reply) => Ok(reply.len()),
             Entered::Uncached { .. } => Err(NfsStatus::RetryUncachedRep),
         }
     }
 
-    fn leave(&mut self, session: SessionId, slot: u32, bytes: usize) {
-        self.0.state.leave(session, slot, Some(Bytes::from(vec![0; bytes])), self.0.now);
+    fn leave(&mut self, session: SessionId, slot: u32, bytes: usize, is_promised: bool) {
+        let reply = Some(Bytes::from(vec![0; bytes]));
+        self.0.state.leave(session, slot, reply, is_promised, self.0.now);
     }
 
     fn large(&self) -> u64 {
@@ -173,78 +196,81 @@ impl Keeping {
 
 #[test]
 fn large_replies_are_kept_within_bounds() {
-    // Three for each client, ten in all.
-    let room = 4096 - 1024;
-    let limits = Limits { large_reply_bytes: 12 * room + 500, ..Limits::default() };
+    // Three for each client, twelve in all.
+    let limits = Limits { large_reply_bytes: 12 * ROOM + 500, ..Limits::default() };
     let mut world = world_with(limits, &[]);
     let sessions: Vec<SessionId> = ["a", "b", "c", "d"].map(|owner| world.connect(owner).1).to_vec();
     let mut world = Keeping(world);
     for session in &sessions {
         for slot in 0..3 {
-            assert_eq!(world.enter(*session, slot, 1, true), Ok(4096));
+            assert_eq!(world.enter(*session, slot, 1, true), Ok(LARGE));
         }
-        // It waits for its own; what is not to be kept does not.
+        // It waits for its own; what is small, or not to be kept, does not.
         assert_eq!(world.enter(*session, 3, 1, true), Err(NfsStatus::Delay));
-        assert_eq!(world.enter(*session, 4, 1, false), Ok(4096));
-        world.leave(*session, 4, 4096);
+        assert_eq!(world.enter_with(*session, 5, 1, true, 1), Ok(LARGE));
+        world.leave(*session, 5, 100, true);
+        assert_eq!(world.enter(*session, 4, 1, false), Ok(LARGE));
+        world.leave(*session, 4, LARGE, false);
         assert_eq!(world.enter(*session, 4, 1, false), Err(NfsStatus::RetryUncachedRep));
     }
-    assert_eq!(world.large(), 12 * room);
+    assert_eq!(world.large(), 12 * ROOM);
     assert_eq!(world.0.state.counts.replies_put_off, 4);
     // Small ones give their room back.
     for session in &sessions {
-        world.leave(*session, 0, 4096);
-        world.leave(*session, 1, 1024);
-        world.leave(*session, 2, 100);
+        world.leave(*session, 0, LARGE, true);
+        world.leave(*session, 1, 2048, true);
+        world.leave(*session, 2, 100, true);
     }
-    assert_eq!(world.large(), 4 * room);
+    assert_eq!(world.large(), 4 * ROOM);
     for session in &sessions {
-        assert_eq!(world.enter(*session, 0, 1, true), Ok(4096), "a retry");
+        assert_eq!(world.enter(*session, 0, 1, true), Ok(LARGE), "a retry");
         for slot in 1..3 {
-            assert_eq!(world.enter(*session, slot, 2, true), Ok(4096));
-            world.leave(*session, slot, 4096);
+            assert_eq!(world.enter(*session, slot, 2, true), Ok(LARGE));
+            world.leave(*session, slot, LARGE, true);
         }
-        // Nobody waits for ever, nor has more than before by one after the other.
-        for slot in 3..8 {
-            assert_eq!(world.enter(*session, slot, 1 + u32::from(slot == 4), true), Ok(1024 + 125));
-            world.leave(*session, slot, 1024);
+        // What is not to be kept is under way all the time: nobody waits for that.
+        assert_eq!(world.enter(*session, 7, 1, false), Ok(LARGE));
+        for slot in 3..7 {
+            let sequence = 1 + u32::from(slot == 4 || slot == 5);
+            assert_eq!(world.enter(*session, slot, sequence, true), Ok(2048 + 125));
+            world.leave(*session, slot, 2048, true);
         }
         // Where a large one was there may be another.
-        assert_eq!(world.enter(*session, 0, 2, true), Ok(4096));
-        world.leave(*session, 0, 4096);
+        assert_eq!(world.enter(*session, 0, 2, true), Ok(LARGE));
+        world.leave(*session, 0, LARGE, true);
     }
-    assert_eq!(world.large(), 12 * room);
+    assert_eq!(world.large(), 12 * ROOM);
+    // What goes while requests are run, and what comes back afterwards.
+    assert_eq!(world.enter(sessions[0], 0, 3, true), Ok(LARGE));
+    world.0.state.drop_session(sessions[0]);
+    world.leave(sessions[0], 0, LARGE, true);
+    assert_eq!(world.large(), 9 * ROOM);
     for session in sessions {
-        world.0.state.destroy_session(session, USER, CONNECTION, None).unwrap();
+        world.0.state.drop_session(session);
     }
     assert_eq!(world.large(), 0);
 }
 
 #[test]
-fn what_a_silent_client_keeps_makes_room() {
-    let limits = Limits { large_reply_bytes: 4 * 3072, ..Limits::default() };
+fn a_reply_that_was_promised_is_kept_and_one_that_was_not_if_there_is_room() {
+    let limits = Limits { large_reply_bytes: 4 * ROOM, ..Limits::default() };
     let mut world = world_with(limits, &[]);
-    let sessions: Vec<SessionId> = ["a", "b", "c", "d", "e"].map(|owner| world.connect(owner).1).to_vec();
+    let session = world.connect("a").1;
     let mut world = Keeping(world);
-    for session in &sessions[..4] {
-        assert_eq!(world.enter(*session, 0, 1, true), Ok(4096));
-        world.leave(*session, 0, 4096);
+    // Little was expected, and it was allowed to have more.
+    assert_eq!(world.enter_with(session, 0, 1, true, 2), Ok(LARGE));
+    assert_eq!(world.large(), 512);
+    world.leave(session, 0, LARGE, true);
+    assert_eq!((world.large(), world.enter(session, 0, 1, true)), (ROOM, Ok(LARGE)));
+    assert_eq!(world.enter_with(session, 0, 2, false, 2), Ok(LARGE));
+    world.leave(session, 0, LARGE, false);
+    assert_eq!((world.large(), world.enter(session, 0, 2, true)), (ROOM, Ok(LARGE)), "there was room");
+    for (slot, is_promised, expected) in [(1, false, Err(NfsStatus::RetryUncachedRep)), (2, true, Ok(LARGE))]
+    {
+        assert_eq!(world.enter_with(session, slot, 1, false, 2), Ok(LARGE));
+        world.leave(session, slot, LARGE, is_promised);
+        assert_eq!(world.enter(session, slot, 1, true), expected);
     }
-    world.0.now += LEASE;
-    for session in &sessions[1..] {
-        assert!(world.enter(*session, 1, 1, false).is_ok());
-        world.leave(*session, 1, 100);
-    }
-    assert_eq!(world.enter(sessions[4], 0, 1, true), Ok(1024), "nobody is silent yet");
-    world.leave(sessions[4], 0, 1024);
-    world.0.now += Duration::from_secs(1);
-    assert_eq!(world.enter(sessions[4], 0, 2, true), Ok(4096));
-    assert_eq!(
-        world.enter(sessions[0], 0, 1, true),
-        Err(NfsStatus::RetryUncachedRep),
-        "as promised until then"
-    );
-    assert_eq!(world.enter(sessions[1], 0, 1, true), Ok(4096), "a retry");
 }
 
 /// RFC 8881 §18.46.3.
@@ -279,7 +305,7 @@ fn sequence_admits_what_the_session_allows() {
         panic!("not admitted")
     };
     assert_eq!(status, SequenceStatus { highest_slot: 7, flags: 0 });
-    world.state.leave(session, 0, Some(Bytes::from_static(b"reply")), world.now);
+    world.state.leave(session, 0, Some(Bytes::from_static(b"reply")), true, world.now);
     assert!(matches!(world.state.enter(&request, world.now), Ok(Entered::Replay(reply)) if reply == "reply"));
 }
 
@@ -289,7 +315,7 @@ fn a_lost_back_channel_is_reported_until_a_connection_is_bound() {
     let (_, session) = world.connect("a");
     let flags = |world: &mut World, sequence| match world.enter(session, 0, sequence).unwrap() {
         Entered::Run { status, .. } => {
-            world.state.leave(session, 0, None, world.now);
+            world.state.leave(session, 0, None, false, world.now);
             status.flags
         }
         other => panic!("{other:?}"),
@@ -343,7 +369,7 @@ fn probes_behind_one_that_failed_are_slower_and_the_path_counts_when_one_is_answ
     let seconds = Duration::from_secs;
     let flags = |world: &mut World, sequence| match world.enter(session, 0, sequence) {
         Ok(Entered::Run { status, .. }) => {
-            world.state.leave(session, 0, None, world.now);
+            world.state.leave(session, 0, None, false, world.now);
             status.flags
         }
         other => panic!("{other:?}"),
@@ -385,9 +411,9 @@ fn a_session_is_destroyed_when_nothing_is_under_way_in_it_but_the_request_that_a
     assert_eq!(destroy(&mut world, None), Err(NfsStatus::Delay));
     world.enter(session, 1, 1).unwrap();
     assert_eq!(destroy(&mut world, Some(session)), Err(NfsStatus::Delay));
-    world.state.leave(session, 1, None, world.now);
+    world.state.leave(session, 1, None, false, world.now);
     assert_eq!(destroy(&mut world, Some(session)), Ok(()));
-    world.state.leave(session, 0, None, world.now);
+    world.state.leave(session, 0, None, false, world.now);
     assert_eq!(destroy(&mut world, None), Err(NfsStatus::BadSession));
 }
 
@@ -400,7 +426,7 @@ fn a_client_that_restarted_is_put_off_until_nothing_of_its_former_life_is_under_
     let reborn = world.exchange("a", 2, USER, false).unwrap();
     let create = |world: &mut World| world.create_session_as(reborn.client, reborn.sequence, USER);
     assert_eq!(refused(create(&mut world)), NfsStatus::Delay);
-    world.state.leave(session, 0, None, world.now);
+    world.state.leave(session, 0, None, false, world.now);
     assert!(create(&mut world).is_ok());
     assert_eq!(world.enter(session, 0, 2).err(), Some(NfsStatus::BadSession));
 }
@@ -415,7 +441,7 @@ fn a_session_is_destroyed_by_its_principal_on_one_of_its_connections() {
     assert_eq!(destroy(&mut world, user, CONNECTION), Err(NfsStatus::WrongCred));
     assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession));
     world.enter_on(other, session, 0, 1).unwrap();
-    world.state.leave(session, 0, None, world.now);
+    world.state.leave(session, 0, None, false, world.now);
     world.state.connection_lost(other);
     assert_eq!(destroy(&mut world, USER, other), Err(NfsStatus::ConnNotBoundToSession), "it is lost");
     world.state.bind_connection(session, other, false).unwrap();
@@ -441,7 +467,7 @@ fn another_principal_makes_sessions_and_ends_only_its_own() {
 
 #[test]
 fn a_silent_client_makes_room_before_a_session_gets_less_than_it_asks_for() {
-    let enough = 8 * 1024;
+    let enough = 8 * 2048;
     let mut world = world_with(Limits { reply_cache_bytes: 5 * enough, ..Limits::default() }, &[]);
     let (first, _) = world.connect("a");
     for owner in ["b", "c"] {
