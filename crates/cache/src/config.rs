@@ -4,9 +4,9 @@ use std::time::Duration;
 /// Budgets of a node's cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// Memory for file data, in bytes, all uses together. At least 16 MiB. Dirty data may have three eighths, and no more than the
-    /// journal; blocks on their way from the clouds an eighth, and 256 MiB; those on their way to the disk tier an eighth, and
-    /// 128 MiB; clean blocks have the rest.
+    /// Memory for file data, in bytes, all uses together; at least 16 MiB. Three eighths are for dirty data, but no more than the journal
+    /// holds; an eighth, 256 MiB at most, for blocks on their way from the clouds; an eighth, 128 MiB at most, for those on their way to
+    /// the disk tier; the rest for clean blocks.
     pub memory: u64,
     /// Most bytes of dirty data's bookkeeping, 320 for each range that was written at once; beyond a volume's share of
     /// it [`Cache::admit`](crate::Cache::admit) makes its writers wait.

@@ -125,19 +125,19 @@ impl State {
         }
     }
 
-    /// Room for the reply of a request, beyond what every slot has, if it is to be kept. Where that does not suffice, a client waits for those
-    /// of its other requests that will give some back (`NFS4ERR_DELAY`); if there are none, its reply has to be as small as there is room.
+    /// Room for the reply of a request, beyond what every slot has, if it is to be kept and may need it. Where there is not enough, a client
+    /// waits for those of its other requests that will give some back (`NFS4ERR_DELAY`); if there are none, its reply has to be as small as
+    /// there is room.
     fn room_for_reply(&mut self, request: &Sequence, channel: &mut Channel) -> Result<u64, NfsStatus> {
+        let usual = request.operations.saturating_sub(1) * USUAL_RESULT;
+        let expected = beyond_small(usual.min(channel.max_response_cached as usize));
+        if !request.cache_this || expected == 0 {
+            return Ok(0);
+        }
         // The client has what its slot keeps.
         let client = self.change_slots(request.session, |slots| slots.release(request.slot));
         let client = client.ok_or(NfsStatus::BadSession)?;
-        if !request.cache_this {
-            return Ok(0);
-        }
-        let behind = request.operations.saturating_sub(1);
-        let expected =
-            (behind * USUAL_RESULT).min(beyond_small(channel.max_response_cached as usize) as usize);
-        let (expected, room) = (expected as u64, self.room_left(client));
+        let room = self.room_left(client);
         if expected > room {
             if self.sessions_of(client).any(|session| session.slots.expects_large()) {
                 self.counts.replies_put_off += 1;
@@ -160,7 +160,7 @@ impl State {
         all.saturating_sub(self.large_replies).min((all / 4).saturating_sub(own))
     }
 
-    /// Changes the slots of a session, and what all of them hold with that; whose it is.
+    /// Changes the slots of a session, and with them the sum of what all keep; whose it is.
     fn change_slots(&mut self, id: SessionId, change: impl FnOnce(&mut SlotTable)) -> Option<ClientId> {
         let session = self.sessions.get_mut(&id)?;
         let before = session.slots.large();

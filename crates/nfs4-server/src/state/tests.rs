@@ -65,6 +65,21 @@ fn channel() -> Channel {
     }
 }
 
+/// A small one, whose reply need not be kept.
+fn request(session: SessionId, slot: u32, sequence: u32) -> Sequence {
+    Sequence {
+        connection: CONNECTION,
+        session,
+        slot,
+        sequence,
+        digest: 0,
+        operations: 2,
+        request_bytes: 100,
+        reply_bytes: 100,
+        cache_this: false,
+    }
+}
+
 fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStatus {
     match result {
         Err(Refusal::Status(status)) => status,
@@ -143,17 +158,7 @@ impl World {
         slot: u32,
         sequence: u32,
     ) -> Result<Entered, NfsStatus> {
-        let request = Sequence {
-            connection,
-            session,
-            slot,
-            sequence,
-            digest: 0,
-            operations: 2,
-            request_bytes: 100,
-            reply_bytes: 100,
-            cache_this: false,
-        };
+        let request = Sequence { connection, ..request(session, slot, sequence) };
         self.state.enter(&request, self.now)
     }
 

@@ -67,7 +67,7 @@ async fn vectors_longer_than_a_server_takes_or_can_even_decode_are_done_in_parts
 }
 
 #[tokio::test]
-#[ignore = "needs NFS-Ganesha: make foreign"]
+#[ignore = "needs NFS-Ganesha, and root, to whom alone it serves folders: make foreign"]
 async fn open_files_are_reclaimed_when_ganesha_was_killed_and_started_again() {
     let mut server = Ganesha::start_in_folder().await;
     let client = Client::connect(server.address, Options::default()).await.unwrap();

@@ -164,17 +164,7 @@ impl Keeping {
         keep: bool,
         operations: usize,
     ) -> Result<usize, NfsStatus> {
-        let request = Sequence {
-            connection: CONNECTION,
-            session,
-            slot,
-            sequence,
-            digest: 0,
-            operations,
-            request_bytes: 100,
-            reply_bytes: 100,
-            cache_this: keep,
-        };
+        let request = Sequence { operations, cache_this: keep, ..request(session, slot, sequence) };
         match self.0.state.enter(&request, self.0.now)? {
             Entered::Run { channel, .. } => Ok(channel.max_response_cached as usize),
             Entered::Replay(reply) => Ok(reply.len()),
@@ -207,7 +197,7 @@ fn large_replies_are_kept_within_bounds() {
         }
         // It waits for its own; what is small, or not to be kept, does not.
         assert_eq!(world.enter(*session, 3, 1, true), Err(NfsStatus::Delay));
-        assert_eq!(world.enter_with(*session, 5, 1, true, 1), Ok(LARGE));
+        assert_eq!(world.enter_with(*session, 5, 1, true, 5), Ok(LARGE));
         world.leave(*session, 5, 100, true);
         assert_eq!(world.enter(*session, 4, 1, false), Ok(LARGE));
         world.leave(*session, 4, LARGE, false);
@@ -259,7 +249,7 @@ fn a_reply_that_was_promised_is_kept_and_one_that_was_not_if_there_is_room() {
     let mut world = Keeping(world);
     // Little was expected, and it was allowed to have more.
     assert_eq!(world.enter_with(session, 0, 1, true, 2), Ok(LARGE));
-    assert_eq!(world.large(), 512);
+    assert_eq!(world.large(), 0);
     world.leave(session, 0, LARGE, true);
     assert_eq!((world.large(), world.enter(session, 0, 1, true)), (ROOM, Ok(LARGE)));
     assert_eq!(world.enter_with(session, 0, 2, false, 2), Ok(LARGE));
@@ -278,17 +268,7 @@ fn a_reply_that_was_promised_is_kept_and_one_that_was_not_if_there_is_room() {
 fn sequence_admits_what_the_session_allows() {
     let mut world = world();
     let (_, session) = world.connect("a");
-    let request = Sequence {
-        connection: CONNECTION,
-        session,
-        slot: 0,
-        sequence: 1,
-        digest: 0,
-        operations: 2,
-        request_bytes: 100,
-        reply_bytes: 100,
-        cache_this: false,
-    };
+    let request = request(session, 0, 1);
     let cases = [
         (Sequence { session: SessionId([99; 16]), ..request }, NfsStatus::BadSession),
         (Sequence { slot: 8, ..request }, NfsStatus::BadSlot),
