@@ -6,6 +6,7 @@ mod cat;
 mod cp;
 pub mod date;
 mod destination;
+mod exclude;
 mod find;
 mod ln;
 mod ls;

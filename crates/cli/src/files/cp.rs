@@ -10,7 +10,7 @@ use super::mkdir::process_umask;
 use super::place::Place;
 use super::quote::quoted;
 use super::session::{self, Common, Session};
-use super::tree_report::{Replace, Report};
+use super::tree_report::{Replace, Report, Wishes};
 use crate::command::Context;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
@@ -94,8 +94,8 @@ impl Cp {
             }
             let copies = pairs(session, sources, target, into).await?;
             let copies = self.different(session, copies);
-            let verbose = self.verbose.then_some("");
-            copy(session, "cp", &copies, &options, replace, verbose).await?;
+            let wishes = Wishes { replace, verbose: self.verbose.then_some(""), excluded: None };
+            copy(session, "cp", &copies, &options, wishes).await?;
             Ok(())
         })
     }
@@ -171,8 +171,7 @@ pub async fn copy(
     tool: &'static str,
     copies: &[(Place, Place)],
     options: &CopyOptions,
-    replace: Replace,
-    verbose: Option<&'static str>,
+    wishes: Wishes<'_>,
 ) -> Result<Vec<bool>, Failure> {
     let mut incomplete = Vec::new();
     for run in copies.chunk_by(|a, b| a.0.client.is_same(&b.0.client) && a.1.client.is_same(&b.1.client)) {
@@ -182,9 +181,8 @@ pub async fn copy(
             session,
             tool,
             copies: run,
-            replace,
-            verbose,
-            progress: Progress::new(tool).unless(verbose.is_some()),
+            wishes,
+            progress: Progress::new(tool).unless(wishes.verbose.is_some()),
             incomplete: vec![false; run.len()],
         };
         from.cp_recursive(targets, to, options, &mut report).await.map_err(Failure::failed)?;

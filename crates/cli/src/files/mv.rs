@@ -10,7 +10,7 @@ use super::place::{Place, trimmed};
 use super::quote::quoted;
 use super::removing::remove_trees;
 use super::session::{self, Common, Session, words};
-use super::tree_report::Replace;
+use super::tree_report::{Replace, Wishes};
 use crate::command::Context;
 use crate::outcome::{Failure, Outcome};
 
@@ -121,11 +121,11 @@ impl Mv {
         umask: u32,
     ) -> Result<(), Failure> {
         let options = CopyOptions { preserve: Preserve::ALL, remove: true, umask, ..CopyOptions::default() };
-        let verbose = self.verbose.then_some("copied ");
-        let incomplete = copy(session, "mv", pairs, &options, Replace::Always, verbose).await?;
+        let wishes = Wishes { verbose: self.verbose.then_some("copied "), ..Wishes::default() };
+        let incomplete = copy(session, "mv", pairs, &options, wishes).await?;
         let whole = pairs.iter().zip(incomplete).filter(|(_, incomplete)| !incomplete);
         let whole: Vec<Place> = whole.map(|((source, _), _)| source.clone()).collect();
-        remove_trees(session, &whole, self.verbose, false).await
+        remove_trees(session, &whole, self.verbose, false, |_| false).await
     }
 
     fn allows(

@@ -93,11 +93,21 @@ impl Place {
 
     /// How to speak of something below it.
     pub fn show(&self, below: &Target) -> Vec<u8> {
-        let rest = below.path().strip_prefix(&self.target.path()[..]).unwrap_or_default();
-        match rest.iter().position(|byte| *byte != b'/') {
-            Some(start) => joined(&self.shown, &rest[start..]),
-            None => self.shown.clone(),
+        match self.within(below) {
+            [] => self.shown.clone(),
+            rest => joined(&self.shown, rest),
         }
+    }
+
+    /// The name within it of something below it, from a slash on.
+    pub fn name_within(&self, below: &Target) -> Vec<u8> {
+        [b"/", self.within(below)].concat()
+    }
+
+    fn within<'a>(&self, below: &'a Target) -> &'a [u8] {
+        let rest = below.path().strip_prefix(&self.target.path()[..]).unwrap_or_default();
+        let start = rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len());
+        &rest[start..]
     }
 
     /// How to speak of a directory on its way: as much of it as was written.

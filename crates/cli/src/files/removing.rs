@@ -1,6 +1,6 @@
 //! Removing places with all below them, and telling of it.
 
-use vector_client::{Client, Removal};
+use vector_client::{Client, Removal, Target};
 
 use super::place::Place;
 use super::quote::quoted;
@@ -13,12 +13,13 @@ pub fn by_client(places: &[Place]) -> impl Iterator<Item = (Client, &[Place])> {
     places.chunk_by(|a, b| a.client.is_same(&b.client)).map(|run| (run[0].client.clone(), run))
 }
 
-/// Removes everything; with `force`, what is not there is no error.
+/// Removes everything but what `stays` below these; with `force`, what is not there is no error.
 pub async fn remove_trees(
     session: &mut Session,
     places: &[Place],
     verbose: bool,
     force: bool,
+    stays: impl Fn(&Target) -> bool + Copy,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new(session.tool).unless(verbose);
     let mut removed = 0;
@@ -38,7 +39,7 @@ pub async fn remove_trees(
                 Err(error) => session.cannot("remove", &place.show(removal.target), error),
             }
         };
-        client.rm_recursive(targets, tell).await.map_err(Failure::failed)?;
+        client.rm_recursive_but(targets, stays, tell).await.map_err(Failure::failed)?;
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl Rm {
             }
             let places = allowed;
             if self.recursive && !self.interactive {
-                return remove_trees(session, &places, self.verbose, self.force).await;
+                return remove_trees(session, &places, self.verbose, self.force, |_| false).await;
             }
             for (client, places) in by_client(&places) {
                 let targets = places.iter().map(|place| place.target.clone()).collect();

@@ -9,12 +9,13 @@ use vector_client::{
 };
 
 use super::cp::copy;
+use super::exclude::Excluded;
 use super::mkdir::process_umask;
 use super::place::Place;
 use super::quote::quoted;
 use super::removing::remove_trees;
 use super::session::{self, Common, Session, words};
-use super::tree_report::Replace;
+use super::tree_report::{Replace, Wishes};
 use crate::command::Context;
 use crate::outcome::{Failure, Outcome};
 
@@ -26,13 +27,15 @@ const ENTRIES: usize = 40_000;
 /// Make a directory tree the same as another
 ///
 /// Copies with all attributes what is missing, and what differs in size, time of the last change or permissions. Stopped at any
-/// moment and started again, it goes on: a file gets its time when it is whole.
+/// moment and started again, it goes on: a file gets its time when it is whole. What is excluded is neither copied nor removed.
 #[derive(Args)]
 #[command(disable_help_flag = true, after_help = "Example: kurma sync --delete src nfs://127.0.0.1/home/src")]
 pub struct Sync {
     /// Remove what the source does not have
     #[arg(long)]
     delete: bool,
+    #[command(flatten)]
+    excluded: Excluded,
     /// Say what was copied and removed
     #[arg(short = 'v', long)]
     verbose: bool,
@@ -54,8 +57,12 @@ impl Sync {
                 self.remove_surplus(session, &source, &target).await?;
             }
             let options = CopyOptions { preserve: Preserve::ALL, umask, ..CopyOptions::default() };
-            let verbose = self.verbose.then_some("");
-            copy(session, "sync", &[(source, target)], &options, Replace::Different, verbose).await?;
+            let wishes = Wishes {
+                replace: Replace::Different,
+                verbose: self.verbose.then_some(""),
+                excluded: (!self.excluded.is_nothing()).then_some(&self.excluded),
+            };
+            copy(session, "sync", &[(source, target)], &options, wishes).await?;
             Ok(())
         })
     }
@@ -67,6 +74,7 @@ impl Sync {
         source: &Place,
         target: &Place,
     ) -> Result<(), Failure> {
+        let stays = |it: &Target| !self.excluded.is_nothing() && self.excluded.holds(&target.name_within(it));
         let mut stack = Vec::new();
         if is_directory(source).await? && is_directory(target).await? {
             stack.push((source.clone(), target.clone()));
@@ -94,18 +102,22 @@ impl Sync {
                     there.into_iter().map(|entry| (entry.name, entry.attributes.kind)).collect();
                 // What cannot be listed is said when it is to be written to.
                 for entry in here.unwrap_or_default() {
+                    let place = to.join(&entry.name);
+                    if stays(&place.target) {
+                        continue;
+                    }
                     let is_directory = entry.attributes.is(Kind::Directory);
                     match kinds.get(&entry.name) {
                         Some(kind) if (*kind == Some(Kind::Directory)) == is_directory => {
                             if is_directory {
-                                stack.push((from.join(&entry.name), to.join(&entry.name)));
+                                stack.push((from.join(&entry.name), place));
                             }
                         }
-                        _ => surplus.push(to.join(&entry.name)),
+                        _ => surplus.push(place),
                     }
                 }
             }
-            remove_trees(session, &surplus, self.verbose, true).await?;
+            remove_trees(session, &surplus, self.verbose, true, stays).await?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use clap::Args;
 use self::archive::Compression;
 use self::pack::Root;
 use self::unpack::Manner;
+use super::exclude::Excluded;
 use super::mkdir::process_umask;
 use super::session::{self, Common};
 use crate::command::Context;
@@ -42,9 +43,8 @@ pub struct Tar {
     /// The directory that the names of files begin in: nfs://HOST[:PORT]/PATH or local
     #[arg(short = 'C', long, value_name = "DIRECTORY")]
     directory: Option<OsString>,
-    /// Leave out what has such a name, with all below; a pattern as in a shell. May be given several times
-    #[arg(long, value_name = "PATTERN")]
-    exclude: Vec<OsString>,
+    #[command(flatten)]
+    excluded: Excluded,
     /// List what is in the archive, and with -v all that is known of it
     #[arg(short = 't', long, conflicts_with_all = ["directory", "exclude", "files"])]
     list: bool,
@@ -79,7 +79,7 @@ impl Tar {
                     None => Root::named_by(session.place(file).await?),
                 });
             }
-            let manner = pack::Manner { compression, exclude: self.exclude, verbose: self.verbose };
+            let manner = pack::Manner { compression, excluded: self.excluded, verbose: self.verbose };
             pack::pack(session, &self.file, manner, roots).await
         })
     }

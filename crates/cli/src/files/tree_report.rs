@@ -2,6 +2,7 @@
 
 use vector_client::{Attributes, CopyAct, CopyItem, CopyWatch, Error};
 
+use super::exclude::Excluded;
 use super::place::Place;
 use super::quote::quoted;
 use super::session::{Session, ask, errno_words, words};
@@ -33,15 +34,23 @@ impl Replace {
     }
 }
 
+/// What is wished of a copy besides its options.
+#[derive(Clone, Copy, Default)]
+pub struct Wishes<'a> {
+    pub replace: Replace,
+    /// What is printed for each before its two names, if anything is.
+    pub verbose: Option<&'static str>,
+    /// What is not copied, by its name within the argument, which begins with a slash.
+    pub excluded: Option<&'a Excluded>,
+}
+
 /// Tells of each object of a copy.
 pub struct Report<'a> {
     pub session: &'a mut Session,
     pub tool: &'static str,
     /// The arguments: from where, to where.
     pub copies: &'a [(Place, Place)],
-    pub replace: Replace,
-    /// What is printed for each before its two names, if anything is.
-    pub verbose: Option<&'static str>,
+    pub wishes: Wishes<'a>,
     pub progress: Progress,
     /// The arguments of which not all was copied.
     pub incomplete: Vec<bool>,
@@ -55,11 +64,16 @@ impl Report<'_> {
 }
 
 impl CopyWatch for Report<'_> {
+    fn wants(&mut self, item: &CopyItem) -> bool {
+        let (from, _) = &self.copies[item.argument];
+        !self.wishes.excluded.is_some_and(|excluded| excluded.holds(&from.name_within(&item.source)))
+    }
+
     fn may_replace(&mut self, item: &CopyItem) -> bool {
         let (_, to) = self.names(item);
         let old = item.existing.clone().unwrap_or_default();
         self.session.flush();
-        let allowed = self.replace.allows(self.tool, &item.attributes, &old, &to);
+        let allowed = self.wishes.replace.allows(self.tool, &item.attributes, &old, &to);
         self.incomplete[item.argument] |= !allowed;
         allowed
     }
@@ -71,7 +85,7 @@ impl CopyWatch for Report<'_> {
     fn copied(&mut self, item: &CopyItem, bytes: u64) {
         self.session.bytes += bytes;
         self.progress.set(self.session.bytes, None, true);
-        if let Some(verb) = self.verbose {
+        if let Some(verb) = self.wishes.verbose {
             let (from, to) = self.names(item);
             self.session.say(format_args!("{verb}{} -> {}", quoted(&from), quoted(&to)));
         }

@@ -55,7 +55,22 @@ async fn a_source_tree_is_to_the_tools_what_it_is_to_those_of_the_machine() {
     assert!(comparable(&listed) == comparable(&real("ls", &folder, &["-lR", "tree"])), "ls -lR");
     let found = world.kurma(&folder, &["find", &url]).replace(&url, "tree");
     assert!(sorted(&found) == sorted(&real("find", &folder, &["tree"])), "find");
+    // Some of them by their names.
+    let named: Vec<&str> = found.lines().filter(|name| name.ends_with(".toml")).take(2000).collect();
+    let there: Vec<String> = named.iter().map(|name| name.replacen("tree", &url, 1)).collect();
+    let there: Vec<&str> = there.iter().map(String::as_str).collect();
+    for words in [&["cat"][..], &["stat", "-c", "%n %F %s %a %u %g %h %Y"]] {
+        let said = world.kurma(&folder, &[words, &there].concat()).replace(&url, "tree");
+        assert!(said == real(words[0], &folder, &[&words[1..], &named].concat()), "{words:?}");
+    }
     world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
+    // To another place, which is a copy, and within it, which is none.
+    let [moved, again] = ["moved", "moved again"].map(|name| world.url(name).replace(' ', "%20"));
+    world.kurma(&folder, &["mv", "back", &moved]);
+    assert!(!folder.join("back").exists());
+    world.kurma(&folder, &["mv", &moved, &again]);
+    world.kurma(&folder, &["mv", &again, "back"]);
     real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
     real("rm", &folder, &["-r", "back"]);
 
@@ -100,12 +115,19 @@ async fn a_source_tree_is_to_the_tools_what_it_is_to_those_of_the_machine() {
     real("diff", &folder, &["-r", "tree", "copy"]);
     let one_by_one = 4 * files + 2 * directories;
     assert!(cp * 100 < one_by_one, "cp -r: {cp} round trips, one at a time {one_by_one}");
-    let rm = trips(&world, &["rm", "-r", &url]);
+    let links = trips(&world, &["cp", "-rs", &url, &world.url("links")]);
+    world.kurma(&folder, &["cp", "-rL", &world.url("links"), "linked"]);
+    real("diff", &folder, &["-r", "tree", "linked"]);
     let one_by_one = files + 2 * directories;
-    println!("{files} files: cp -r {cp} round trips, rm -r {rm}, one at a time {one_by_one}");
+    assert!(links * 100 < one_by_one, "cp -rs: {links} round trips, one at a time {one_by_one}");
+    let rm = trips(&world, &["rm", "-r", &url]);
+    println!("{files} files: cp -r {cp} round trips, cp -rs {links}, rm -r {rm}, one at a time {one_by_one}");
     assert!(rm * 1000 <= one_by_one * 6, "rm -r: {rm} round trips, one at a time {one_by_one}");
 
-    world.kurma(&folder, &["rm", "-r", &world.url("copy"), &synced, &world.url("unpacked")]);
+    world.kurma(
+        &folder,
+        &["rm", "-r", &world.url("copy"), &world.url("links"), &synced, &world.url("unpacked")],
+    );
     assert_eq!(world.kurma(&folder, &["ls", "-A", &world.url("")]), "");
     world.gateway.check();
 }

@@ -78,3 +78,64 @@ async fn what_was_interrupted_is_finished_the_next_time() {
     world.kurma(&folder, &["cp", "-a", &url, "back"]);
     real("diff", &folder, &["-r", "--no-dereference", "tree", "back"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_left_out_is_neither_copied_nor_removed() {
+    let world = World::new();
+    let folder = world.local("here");
+    let url = world.url("tree");
+    let plant = |tree: &str, files: &[&str]| {
+        for file in files {
+            let path = folder.join(tree).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+    };
+    plant("tree", &["kept", "top", "a/top", "a/x.o", "target/debug/x", "b/target/y", ".git/config"]);
+    // What is there is gone at the source, but for `kept`.
+    let gone = [
+        "kept",
+        "old",
+        "a/old.o",
+        "gone/x.o",
+        "gone/deep/er/y.o",
+        "gone/deep/er/y",
+        "gone/deep/z",
+        "gone/all/z",
+    ];
+    plant("there", &gone);
+    plant("there", &["gone/target/z.o", "gone/target/z", "target/here"]);
+    world.kurma(&folder, &["cp", "-a", "there", &url]);
+    let names = |tree: &str| real("find", &folder.join(tree), &[".", "-type", "f"]);
+    let sorted = |text: String| {
+        let mut lines: Vec<String> = text.lines().map(|line| line.replacen("./", "", 1)).collect();
+        lines.sort();
+        lines.join(" ")
+    };
+    let leave_out = ["--exclude", "target", "--exclude", "*.o", "--exclude", "/top"];
+    for target in [url.as_str(), "there"] {
+        world.kurma(&folder, &[&["sync", "--delete"][..], &leave_out, &["tree", target]].concat());
+    }
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    assert_eq!(
+        sorted(names("back")),
+        ".git/config a/old.o a/top gone/deep/er/y.o gone/target/z gone/target/z.o gone/x.o kept target/here"
+    );
+    real("diff", &folder, &["-r", "back", "there"]);
+    // What is excluded is not replaced by a file either.
+    plant("other", &["gone"]);
+    let ended = output(kurma(&folder).args(["sync", "--delete", "--exclude", "*.o/", "other", "there"]));
+    assert_eq!(ended.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("cannot overwrite directory 'there/gone' with non-directory"), "{said}");
+    assert_eq!(sorted(names("there")), "a/old.o gone/deep/er/y.o gone/target/z.o gone/x.o");
+    for pattern in ["", "/"] {
+        let ended = output(kurma(&folder).args(["sync", "--exclude", pattern, "tree", "there"]));
+        assert_eq!(ended.status.code(), Some(2), "{pattern}");
+    }
+
+    // Without it, all is the same again.
+    world.kurma(&folder, &["sync", "--delete", "tree", &url]);
+    world.kurma(&folder, &["cp", "-a", &url, "again"]);
+    real("diff", &folder, &["-r", "tree", "again"]);
+}

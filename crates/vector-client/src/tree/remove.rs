@@ -38,8 +38,22 @@ impl Client {
         targets: Vec<Target>,
         each: impl FnMut(Removal<'_>),
     ) -> Result<u64, Error> {
+        self.rm_recursive_but(targets, |_| false, each).await
+    }
+
+    /// As [`rm_recursive`](Self::rm_recursive), but what `stays` below these names is left alone, with all below it, and so is every
+    /// directory that such a thing is in. That is no failure.
+    ///
+    /// # Errors
+    /// What ended it all before its end: the server is gone.
+    pub async fn rm_recursive_but(
+        &self,
+        targets: Vec<Target>,
+        stays: impl FnMut(&Target) -> bool,
+        each: impl FnMut(Removal<'_>),
+    ) -> Result<u64, Error> {
         let kinds = self.attributes_of_each(targets.clone(), AttributeSet::KIND, false).await?;
-        let mut run = Run { each, folders: HashMap::new(), stack: Vec::new(), next: 0, failed: 0 };
+        let mut run = Run { each, stays, folders: HashMap::new(), stack: Vec::new(), next: 0, failed: 0 };
         let mut doomed = Vec::new();
         for (argument, (target, kind)) in targets.into_iter().zip(kinds).enumerate() {
             match kind {
@@ -183,8 +197,10 @@ enum Fate {
     Skipped,
 }
 
-struct Run<F> {
+struct Run<F, S> {
     each: F,
+    /// What is not to be removed.
+    stays: S,
     folders: HashMap<u64, Folder>,
     /// Directories to be read, the next one last.
     stack: Vec<u64>,
@@ -192,7 +208,7 @@ struct Run<F> {
     failed: u64,
 }
 
-impl<F: FnMut(Removal<'_>)> Run<F> {
+impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
     fn descend(&mut self, argument: usize, target: Target, parent: Option<u64>) {
         let folder = Folder {
             argument,
@@ -249,9 +265,17 @@ impl<F: FnMut(Removal<'_>)> Run<F> {
             }
             folder.from = page.next;
             folder.state = if page.next.is_some() { State::Partial } else { State::Read };
-            folder.below += page.entries.iter().filter(|entry| entry.attributes.is(Kind::Directory)).count();
+            let mut below = Vec::with_capacity(page.entries.len());
             for entry in page.entries {
                 let target = directory.join(&entry.name);
+                if (self.stays)(&target) {
+                    folder.stays = true;
+                } else {
+                    folder.below += usize::from(entry.attributes.is(Kind::Directory));
+                    below.push((entry, target));
+                }
+            }
+            for (entry, target) in below {
                 if entry.attributes.is(Kind::Directory) {
                     self.descend(argument, target, Some(id));
                 } else {

@@ -14,7 +14,7 @@ use vector_client::{
 };
 
 use super::archive::{Compression, Output};
-use crate::files::pattern;
+use crate::files::exclude::Excluded;
 use crate::files::people::People;
 use crate::files::place::{Place, joined, trimmed};
 use crate::files::quote::quoted_if_needed;
@@ -100,26 +100,9 @@ impl Root {
 /// How an archive is written.
 pub struct Manner {
     pub compression: Compression,
-    /// Patterns of names that are left out.
-    pub exclude: Vec<OsString>,
+    pub excluded: Excluded,
     /// Say what goes into it.
     pub verbose: bool,
-}
-
-impl Manner {
-    /// Whether it, or something that it is in, is left out.
-    fn excludes_root(&self, name: &[u8]) -> bool {
-        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        slashes.chain([name.len()]).any(|end| self.excludes(&name[..end]))
-    }
-
-    /// As GNU tar does: a pattern fits the whole name or what follows a slash in it, and its wildcards fit slashes.
-    fn excludes(&self, name: &[u8]) -> bool {
-        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
-        let mut starts = slashes.chain([0]);
-        !self.exclude.is_empty()
-            && starts.any(|start| self.exclude.iter().any(|it| pattern::fits(it.as_bytes(), &name[start..])))
-    }
 }
 
 struct Packer<'a> {
@@ -266,7 +249,7 @@ impl Packer<'_> {
                 }
             };
             let is_directory = attributes.is(Kind::Directory);
-            if self.manner.excludes_root(name) {
+            if self.manner.excluded.holds_any_of(name) {
                 continue;
             }
             let object = Waiting { name: name.clone(), place: place.clone(), attributes, first: None };
@@ -317,7 +300,7 @@ impl Packer<'_> {
                 Ok(more) => {
                     for entry in more {
                         let name = joined(&pending.directory.name, &entry.name);
-                        if self.manner.excludes(&name) {
+                        if self.manner.excluded.holds(&name) {
                             continue;
                         }
                         let object = Waiting {

@@ -142,6 +142,12 @@ pub enum CopyAct {
 
 /// Is told what becomes of each object.
 pub trait CopyWatch: Send {
+    /// Whether this is copied at all, with what is below it; asked for what is in a directory.
+    fn wants(&mut self, item: &CopyItem) -> bool {
+        let _ = item;
+        true
+    }
+
     /// Whether what exists may be replaced by this; asked only if something is there, and not for directories.
     fn may_replace(&mut self, item: &CopyItem) -> bool {
         let _ = item;

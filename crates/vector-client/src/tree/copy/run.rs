@@ -487,7 +487,9 @@ impl<'a> Run<'a> {
             let mut item = item(&entry.name, entry.attributes);
             let before = self.folders.get(&id).and_then(|folder| folder.before.as_ref());
             item.existing = before.and_then(|before| before.get(&entry.name)).cloned();
-            self.take(item, Some(id));
+            if self.watch.wants(&item) {
+                self.take(item, Some(id));
+            }
         }
         if let Some(folder) = self.folders.get_mut(&id) {
             folder.reading = listed.page.next.map_or(Reading::Complete, Reading::At);
