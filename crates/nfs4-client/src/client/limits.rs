@@ -14,9 +14,14 @@ const FLOOR: Limits = Limits {
     slots: 1,
 };
 
+/// How many compounds have to be taken after a reply was too large to be kept, before replies to be kept may be twice as large again: what a
+/// server keeps them in is free again some time. It is twice as many after each further refusal, up to the second number.
+const PATIENCE: u32 = 64;
+const MOST_PATIENCE: u32 = 1 << 16;
+
 /// What the server takes in one compound and at once. Headers and SEQUENCE are subtracted already.
 ///
-/// At first it is what the server granted; it shrinks when the server refuses what it had granted.
+/// At first it is what the server granted; it shrinks when the server refuses what it had granted. `cached_response_bytes` grows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Operations of a compound.
@@ -81,6 +86,39 @@ struct State {
     /// them.
     taken: u32,
     refused: u32,
+    /// Compounds that are still to be taken before replies to be kept may be larger again, and how many those were.
+    until_larger: u32,
+    patience: u32,
+    /// Whether a compound was taken since the last refusal. Those that were on the way together are refused together.
+    has_taken: bool,
+}
+
+impl State {
+    /// A reply was too large to be kept.
+    fn be_patient(&mut self) {
+        if self.has_taken || self.patience == 0 {
+            self.patience = (self.patience * 2).clamp(PATIENCE, MOST_PATIENCE);
+        }
+        (self.until_larger, self.has_taken) = (self.patience, false);
+    }
+
+    /// A compound was taken.
+    fn allow_larger_replies(&mut self) {
+        self.has_taken = true;
+        self.until_larger = self.until_larger.saturating_sub(1);
+        if self.until_larger > 0 {
+            return;
+        }
+        let bytes = &mut self.learnt.cached_response_bytes;
+        if *bytes == u32::MAX {
+            // For long enough.
+            self.patience = 0;
+            return;
+        }
+        let granted = self.granted.cached_response_bytes;
+        *bytes = bytes.checked_mul(2).filter(|bytes| *bytes < granted).unwrap_or(u32::MAX);
+        self.until_larger = self.patience;
+    }
 }
 
 impl LimitTable {
@@ -92,7 +130,17 @@ impl LimitTable {
             cached_response_bytes: u32::MAX,
             slots: u32::MAX,
         };
-        LimitTable { state: Mutex::new(State { granted: all, learnt: all, taken: 0, refused: u32::MAX }) }
+        LimitTable {
+            state: Mutex::new(State {
+                granted: all,
+                learnt: all,
+                taken: 0,
+                refused: u32::MAX,
+                until_larger: 0,
+                patience: 0,
+                has_taken: false,
+            }),
+        }
     }
 
     /// A session was made.
@@ -122,6 +170,7 @@ impl LimitTable {
     /// the last.
     pub fn took(&self, operations: usize) {
         let mut state = self.state.lock();
+        state.allow_larger_replies();
         let operations = operations as u32;
         let most = state.learnt.operations;
         if state.refused == u32::MAX || operations < most - most / 8 || operations >= state.refused {
@@ -166,6 +215,7 @@ impl LimitTable {
             {
                 learnt.cached_response_bytes =
                     (present.cached_response_bytes / 2).max(floor.cached_response_bytes);
+                state.be_patient();
             }
             _ => {}
         }
@@ -237,6 +287,40 @@ mod tests {
         let full = Size { response_bytes: before / 2, begun: true, ..size(1, 100) };
         table.learn(NfsStatus::RepTooBig, full);
         assert_eq!(table.get().response_bytes, before / 2, "it was full");
+    }
+
+    #[test]
+    fn replies_to_be_kept_grow_again_and_ever_later_where_they_are_refused() {
+        let table = granted();
+        let all = table.get();
+        let until_all = |table: &LimitTable| {
+            let mut taken = 0;
+            while table.get() != all {
+                table.took(1);
+                taken += 1;
+            }
+            taken
+        };
+        for expected in [64, 128, 256] {
+            table.learn(NfsStatus::RepTooBigToCache, size(1, 100));
+            assert_eq!(table.get().cached_response_bytes, all.cached_response_bytes / 2);
+            assert_eq!(table.get().response_bytes, all.response_bytes);
+            assert_eq!(until_all(&table), expected);
+        }
+        // Forgotten after as many as it was waited for.
+        (0..256).for_each(|_| table.took(1));
+        for _ in 0..3 {
+            table.learn(NfsStatus::RepTooBigToCache, size(1, 100));
+        }
+        assert_eq!(table.get().cached_response_bytes, all.cached_response_bytes / 8);
+        assert_eq!(until_all(&table), 3 * 64, "they were on the way together");
+        table.learn(NfsStatus::RepTooBig, size(1, 100));
+        (0..1000).for_each(|_| table.took(1));
+        assert_eq!(
+            table.get().response_bytes,
+            all.response_bytes / 2,
+            "that has nothing to do with what is kept"
+        );
     }
 
     #[test]
