@@ -2,6 +2,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Durable files of one machine. All calls block; callers on an async runtime use a thread of their own.
 pub trait Disk: Send + Sync {
@@ -22,6 +23,11 @@ pub trait Disk: Send + Sync {
 
     /// Makes creations, removals and renames in `path` durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// How long a journal whose writer is a task waits before it writes: a simulated disk is slow without keeping a thread for so long.
+    fn latency(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// One open file. Positions are byte offsets from the start; there is no cursor.

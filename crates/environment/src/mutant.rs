@@ -21,11 +21,13 @@ pub enum Mutant {
     FormerLife,
     /// A backup does not tell which ranges of files are not in the clouds yet.
     UnsavedUntold,
+    /// A client takes content from its cache whether or not the file has changed since.
+    StaleContent,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 8] = [
         Mutant::NonceReuse,
         Mutant::VersionUnchecked,
         Mutant::SyncDropped,
@@ -33,6 +35,7 @@ impl Mutant {
         Mutant::LockDropped,
         Mutant::FormerLife,
         Mutant::UnsavedUntold,
+        Mutant::StaleContent,
     ];
 }
 

@@ -106,6 +106,10 @@ impl Writer {
                             _ => break,
                         }
                     }
+                    let latency = self.shared.environment.disk.latency();
+                    if !latency.is_zero() {
+                        self.shared.environment.clock.sleep(latency).await;
+                    }
                     if !self.shared.pen.lock().write(&self.shared, &batch) {
                         return;
                     }

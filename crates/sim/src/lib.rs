@@ -4,7 +4,7 @@
 //! In two of three lives clients come over the network, by NFSv4.2 and the vectorized client; in the others they are inside of the gateway.
 //! Streams are late, end anywhere in a message, or lead nowhere for a while in one direction or both. Clouds refuse, throttle, hang, are slow, do things and say that they failed; the owner of one of them flips bits, gives back
 //! older or other objects, parts of them or nothing, shows the past, drops what it has confirmed. Wall clocks go wrong and jump.
-//! The disk of the journal is full for a while. Machines are killed or lose their power, anywhere or at a named failpoint, and what
+//! The disk of the journal is full for a while, or slow. Machines are killed or lose their power, anywhere or at a named failpoint, and what
 //! was not synced is torn or lost; the next one starts from what is left. Sites burn down; the next one starts from what the clouds have. Clouds
 //! are emptied into new ones.
 //!
@@ -17,6 +17,8 @@
 //! - **Fresh and right.** A read shows what its client wrote last, byte by byte, or fails with an excuse.
 //! - **One at a time.** Numbers that clients draw from shared files are drawn once each, and two files that change together are
 //!   never seen apart.
+//! - **Close to open.** Who opens a file that others write finds what was there when the last of them closed it, or something later, and all of
+//!   it of one write.
 //! - **Secret.** No object in a cloud holds a part of what clients wrote or a name, and no nonce seals two things.
 //! - **Nothing leaks, nothing is missing.** When all is quiet, clouds hold exactly what the metadata name, and backups of them.
 //! - **Bounded.** Dirty data, clean data, their books, the journal, its queue and the metadata that wait for the engine keep to

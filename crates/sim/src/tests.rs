@@ -126,16 +126,27 @@ fn one_seed_is_one_life() {
 fn notices(promise: Mutant) -> &'static [&'static str] {
     match promise {
         Mutant::NonceReuse => &["was used twice"],
-        Mutant::VersionUnchecked => &["bytes instead of", "are none of the", "files differ"],
-        Mutant::SyncDropped => &["are none of the", "were durable", "Damaged"],
+        Mutant::VersionUnchecked => {
+            &["bytes instead of", "are none of the", "files differ", "had replaced it"]
+        }
+        Mutant::SyncDropped => &["are none of the", "were durable", "Damaged", "had replaced it"],
         Mutant::RepairSwapped => &["nobody repairs it"],
-        Mutant::FormerLife => {
-            &["bytes instead of", "a listing shows", "are none of the", "did something else"]
-        }
+        Mutant::FormerLife => &[
+            "bytes instead of",
+            "a listing shows",
+            "are none of the",
+            "did something else",
+            "had replaced it",
+        ],
         Mutant::UnsavedUntold => &["bytes instead of", "are none of the", "files differ"],
-        Mutant::LockDropped => {
-            &["was drawn twice", "half of a transaction", "had been taken", "are none of the"]
-        }
+        Mutant::StaleContent => &["had replaced it", "bytes instead of"],
+        Mutant::LockDropped => &[
+            "was drawn twice",
+            "half of a transaction",
+            "had been taken",
+            "are none of the",
+            "had replaced it",
+        ],
     }
 }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use bytes::Bytes;
 use file_system::{Authority, Caller, CommitMode, FsError, FsResult, Mode};
 
 use super::account::{Account, Slot};
@@ -45,8 +46,13 @@ impl Client {
         let mode = if step[5].is_multiple_of(3) { CommitMode::Visible } else { CommitMode::Durable };
         let fs = &*stage.fs;
         let done = match (operation, stage.remote(self.number)) {
+            (Operation::Change(Change::Write { slot, offset, data }), Some(remote))
+                if mode == CommitMode::Visible && self.account.now().contains_key(&slot) =>
+            {
+                self.write_and_close((slot, offset, data), pause(step), remote, stage).await
+            }
             (Operation::Change(change), Some(remote)) => self.change_remotely(&change, remote, stage).await,
-            (Operation::Sync { slot }, Some(remote)) => remote.sync(slot).await,
+            (Operation::Sync { slot }, Some(remote)) => self.sync_remotely(slot, remote, stage).await,
             (Operation::TakeTicket, Some(remote)) => stage.tickets.take_remotely(remote, stage.world).await,
             (Operation::LookAtTickets, Some(remote)) => {
                 stage.tickets.look_remotely(remote, stage.world).await
@@ -59,6 +65,10 @@ impl Client {
                 stage.tickets.take(fs, stage.scene.shared, mode, stage.world).await
             }
             (Operation::LookAtTickets, None) => stage.tickets.look(fs, stage.scene.shared, stage.world).await,
+            (Operation::WriteNotice, Some(remote)) => stage.notices.write(remote, stage.world).await,
+            (Operation::ReadNotice, Some(remote)) => stage.notices.read(remote, stage.world).await,
+            // Nobody inside caches anything.
+            (Operation::WriteNotice | Operation::ReadNotice, None) => Ok(()),
         };
         if let Err(error) = done
             && !stage.world.is_dead()
@@ -132,6 +142,42 @@ impl Client {
         Ok(())
     }
 
+    /// Writes into a file that is there: what is seen at once, and lasts when the file was closed.
+    async fn write_and_close(
+        &mut self,
+        (slot, offset, data): (Slot, u64, Bytes),
+        pause: Duration,
+        remote: &Remote<'_>,
+        stage: &Stage<'_>,
+    ) -> FsResult<()> {
+        let file = remote.open(slot).await?;
+        let change = Change::Write { slot, offset, data: data.clone() };
+        self.account.begin(change.applied(self.account.now()), stage.world.now());
+        let written = remote.write(file, offset, data).await;
+        if stage.world.is_dead() {
+            return Ok(()); // nobody was told
+        }
+        if let Err(error) = written {
+            remote.start_anew();
+            self.find_out(stage).await?;
+            return Err(error);
+        }
+        self.account.seen(stage.world.now());
+        stage.machine.env.clock.sleep(pause).await;
+        let closed = remote.close(file).await;
+        match closed {
+            _ if stage.world.is_dead() => Ok(()),
+            Ok(()) => {
+                self.account.all_durable(stage.world.now());
+                Ok(())
+            }
+            Err(error) => {
+                remote.start_anew();
+                Err(error)
+            }
+        }
+    }
+
     /// Whether the last change was made.
     async fn find_out(&mut self, stage: &Stage<'_>) -> FsResult<()> {
         let found = stage.read_tree_patiently(self.number).await?;
@@ -202,6 +248,14 @@ impl Client {
             Err(error) => return Err(error),
         };
         stage.fs.sync(file).await?;
+        if !stage.world.is_dead() {
+            self.account.durable(slot);
+        }
+        Ok(())
+    }
+
+    async fn sync_remotely(&mut self, slot: Slot, remote: &Remote<'_>, stage: &Stage<'_>) -> FsResult<()> {
+        remote.sync(slot).await?;
         if !stage.world.is_dead() {
             self.account.durable(slot);
         }

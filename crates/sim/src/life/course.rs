@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use environment::failpoint;
 use environment::mutant::{Mutant, break_here};
-use file_system::{Caller, FileSystem, FsError, FsResult, Mode};
+use file_system::{Caller, FileId, FileSystem, FsError, FsResult, Mode};
 use futures::future::join_all;
 use journal::testing::MemoryDisk;
 use volume::Settled;
 
 use super::account::{Moment, Promise, SLOTS, Slot, Tree};
 use super::client::Client;
+use super::notices::Notices;
 use super::operation::name_of;
 use super::plan::{CLIENTS, EVIL, Phase, Plan, Trouble};
 use super::remote::{NO_ANSWER, Remote};
@@ -98,6 +99,7 @@ struct Life {
     site: Site,
     clients: [Client; CLIENTS],
     tickets: Tickets,
+    notices: Notices,
     report: Report,
     /// What the next machine begins with, if it is not what the last one has left.
     restored: Option<Rc<Restored>>,
@@ -110,6 +112,7 @@ pub struct Stage<'a> {
     pub fs: Arc<dyn FileSystem>,
     pub scene: Scene,
     pub tickets: &'a Tickets,
+    pub notices: &'a Notices,
     front: Option<&'a Front>,
     remotes: Vec<Remote<'a>>,
     site: &'a Site,
@@ -142,7 +145,14 @@ impl Life {
     fn new(plan: &Plan, world: World) -> Life {
         let site = Site::new(plan.seed, plan.setup.clone(), world);
         let clients = std::array::from_fn(|number| Client { number, ..Client::default() });
-        Life { site, clients, tickets: Tickets::default(), report: Report::default(), restored: None }
+        Life {
+            site,
+            clients,
+            tickets: Tickets::default(),
+            notices: Notices::default(),
+            report: Report::default(),
+            restored: None,
+        }
     }
 
     /// One phase, on as many machines as it takes.
@@ -212,19 +222,19 @@ impl Life {
         death: Option<&Death>,
         seed: u64,
     ) -> Result<Ended, String> {
-        let Life { site, clients, tickets, report, restored } = self;
+        let Life { site, clients, tickets, notices, report, restored } = self;
         let (world, disk) = (site.world.clone(), site.disk.platter().clone());
         let number = world.start();
         in_a_runtime(&world, async {
             let life = async {
                 site.clouds.iter().for_each(|cloud| cloud.recover());
-                site.disk.set_full(false);
+                site.disk.heal();
                 // What it lies about may be all that there is of what another cloud did not take before.
                 progress.is_disturbed.set(site.clouds.iter().any(|cloud| cloud.weather() != Weather::Fair));
                 progress.hindered.set(world.time().now());
                 let machine = Machine::start(site, number).await;
                 let front = Front::open(site, &machine, number).await;
-                let stage = Stage::set(site, &machine, front.as_ref(), tickets, progress).await?;
+                let stage = Stage::set(site, &machine, front.as_ref(), (tickets, notices), progress).await?;
                 let stage = Stage { troubles: &phase.troubles, restored: restored.clone(), ..stage };
                 audit::tell_owners(&site.clouds, &machine.drains.places(), &machine.volume)
                     .await
@@ -272,7 +282,7 @@ impl Life {
         self.site.world.time().jump(FAR);
         let progress = Progress::default();
         self.report.machines += 1;
-        let Life { site, clients, tickets, report, restored } = &mut self;
+        let Life { site, clients, tickets, notices, report, restored } = &mut self;
         let world = site.world.clone();
         let number = world.start();
         in_a_runtime(&world, async {
@@ -280,7 +290,7 @@ impl Life {
                 heal(site, None, &progress);
                 let machine = Machine::start(site, number).await;
                 let front = Front::open(site, &machine, number).await;
-                let stage = Stage::set(site, &machine, front.as_ref(), tickets, &progress).await?;
+                let stage = Stage::set(site, &machine, front.as_ref(), (tickets, notices), &progress).await?;
                 let stage = Stage { restored: restored.clone(), ..stage };
                 stage.resume(clients).await;
                 *restored = None;
@@ -337,7 +347,7 @@ fn in_a_runtime<T>(world: &World, life: impl Future<Output = Result<T, String>>)
 /// All troubles end.
 fn heal(site: &Site, front: Option<&Front>, progress: &Progress) {
     site.clouds.iter().for_each(|cloud| cloud.set(Weather::Fair));
-    site.disk.set_full(false);
+    site.disk.heal();
     if let Some(front) = front {
         front.network.set(Reach::Near);
     }
@@ -350,7 +360,7 @@ impl<'a> Stage<'a> {
         site: &'a Site,
         machine: &'a Machine,
         front: Option<&'a Front>,
-        tickets: &'a Tickets,
+        (tickets, notices): (&'a Tickets, &'a Notices),
         progress: &'a Progress,
     ) -> Result<Stage<'a>, String> {
         let (world, fs) = (&site.world, machine.fs());
@@ -364,6 +374,7 @@ impl<'a> Stage<'a> {
             fs,
             scene,
             tickets,
+            notices,
             front,
             remotes,
             site,
@@ -397,6 +408,18 @@ impl<'a> Stage<'a> {
             Ok(Ok(())) => {}
             Ok(Err(what)) => self.world.violate(format!("after a restart or restore, {what}")),
             Err(error) => self.world.violate(format!("tickets after a restart: {error}")),
+        }
+        if self.front.is_some() {
+            let resume = async || {
+                let is_lost = restored.map(|restored| move |file: FileId| restored.lost.contains_key(&file));
+                self.notices.resume(fs, shared, is_lost).await
+            };
+            match self.patiently(resume).await {
+                _ if self.world.is_dead() => {}
+                Ok(Ok(())) => {}
+                Ok(Err(what)) => self.world.violate(format!("after a restart or restore, {what}")),
+                Err(error) => self.world.violate(format!("the notice after a restart: {error}")),
+            }
         }
         if let Err(what) = audit::check_metadata(&self.machine.volume).await
             && !self.world.is_dead()
@@ -486,6 +509,7 @@ impl<'a> Stage<'a> {
             Trouble::Network(reach) => self.front.iter().for_each(|front| front.network.set(reach)),
             Trouble::Cut => self.front.iter().for_each(|front| front.network.cut()),
             Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
+            Trouble::DiskSlow(millis) => self.site.disk.set_latency(Duration::from_millis(millis)),
             Trouble::DropMemory => self.machine.cache.drop_memory(),
             Trouble::Flush => self.machine.flush(),
             Trouble::BackUp => self.machine.back_up(),
@@ -520,7 +544,7 @@ impl<'a> Stage<'a> {
         let is_weather = self.site.clouds.iter().any(|cloud| cloud.weather() != Weather::Fair);
         let is_far = self.front.is_some_and(|front| front.network.reach() != Reach::Near);
         let since = self.world.time().now().saturating_sub(self.progress.hindered.get());
-        is_weather || is_far || self.site.disk.is_full() || since < AFTERMATH
+        is_weather || is_far || self.site.disk.is_in_the_way() || since < AFTERMATH
     }
 
     /// Errors that a client may meet while clouds are not well, or while space is short.

@@ -33,6 +33,8 @@ pub enum Operation {
     Sync { slot: Slot },
     TakeTicket,
     LookAtTickets,
+    WriteNotice,
+    ReadNotice,
 }
 
 /// What a client writes can be told from everything else, and where it was written.
@@ -91,6 +93,8 @@ impl Operation {
             25 => Operation::Sync { slot },
             26..29 => Operation::TakeTicket,
             29 => Operation::LookAtTickets,
+            30 => Operation::WriteNotice,
+            31 => Operation::ReadNotice,
             13 | 14 => Operation::Read { slot, offset: 0, length: LONGEST as u32 + 1 },
             _ => {
                 let length = (1 + within(20_000, step[4])) as u32;

@@ -56,6 +56,8 @@ pub enum Trouble {
     Jump(i64),
     /// The disk of the journal is full, or no longer.
     DiskFull(bool),
+    /// Each batch of the journal takes so many milliseconds from now on.
+    DiskSlow(u64),
     /// What is in memory and also elsewhere is forgotten.
     DropMemory,
     /// Everything dirty is written back.
@@ -126,6 +128,15 @@ impl Plan {
         let mut dice = Dice::new(seed, "drains");
         if dice.percent(35) {
             plan.drain(&mut dice);
+        }
+        let mut dice = Dice::new(seed, "slow disk");
+        for phase in &mut plan.phases {
+            if dice.percent(30) {
+                let (length, slow) = (phase.length(), dice.pick(&[1, 5, 30, 300]));
+                let (at, lasts) = (dice.below(length), 1 + dice.below(length / 4 + 1));
+                phase.troubles.extend([(at, Trouble::DiskSlow(slow)), (at + lasts, Trouble::DiskSlow(0))]);
+                phase.troubles.sort_by_key(|(at, _)| *at);
+            }
         }
         let mut dice = Dice::new(seed, "last days");
         if evil == Evil::Nothing && dice.percent(90) {

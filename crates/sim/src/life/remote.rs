@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use file_system::{FsError, FsResult, Name};
 use nfs4::NfsStatus;
 use nfs4_client::ClientError;
 use vector_client::{
-    Aborted, AttributeSet, Client, Copy, Creation, Entry, Error, NewAttributes, Open, Read, Target,
-    Transaction, Write,
+    Aborted, AttributeSet, Client, Copy, Creation, Descriptor, Entry, Error, NewAttributes, Open, Read,
+    Target, Transaction, Write,
 };
 
 use super::account::{Slot, Tree};
@@ -23,7 +24,8 @@ pub const NO_ANSWER: &str = "no answer";
 
 /// One client of the gateway.
 pub struct Remote<'a> {
-    number: usize,
+    /// Of all clients.
+    pub number: usize,
     world: &'a World,
     front: &'a Front,
     client: RefCell<Option<Client>>,
@@ -147,6 +149,47 @@ impl<'a> Remote<'a> {
         }
     }
 
+    /// Opens a file to write into it.
+    pub async fn open(&self, slot: Slot) -> FsResult<Descriptor> {
+        let opened = self.client().await?.open(Open::write(self.file(slot))).await;
+        opened.map_err(|error| self.failed(error))
+    }
+
+    /// Writes what lasts when it is closed. After an error nobody knows whether it is there.
+    pub async fn write(&self, file: Descriptor, offset: u64, data: Bytes) -> FsResult<()> {
+        let written = self.client().await?.pwrite(file, offset, data).await;
+        written.map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// Closes it.
+    pub async fn close(&self, file: Descriptor) -> FsResult<()> {
+        let closed = self.client().await?.close_file(file).await;
+        closed.map_err(|error| self.failed(error))
+    }
+
+    /// Opens a shared file, writes all of it and closes it.
+    pub async fn write_whole(&self, file: &str, data: Vec<u8>) -> FsResult<()> {
+        let client = self.client().await?;
+        let written = async {
+            let descriptor = client.open(Open::write(shared_file(file))).await?;
+            let mut writer = client.writer(descriptor, 0);
+            let written = writer.write(data).await;
+            writer.close().await.and(written)
+        };
+        written.await.map_err(|error| self.failed(error))
+    }
+
+    /// Opens a shared file, reads all of it, of which this much is expected, and closes it.
+    pub async fn read_whole(&self, file: &str, length: u64) -> FsResult<Vec<u8>> {
+        let client = self.client().await?;
+        let read = async {
+            let descriptor = client.open(Open::read(shared_file(file))).await?;
+            let read = client.pread(descriptor, 0, length + 1).await;
+            client.close_file(descriptor).await.and(read)
+        };
+        read.await.map(|data| data.into_bytes().into()).map_err(|error| self.failed(error))
+    }
+
     /// The next ticket as both files have it in their names.
     pub async fn next_ticket(&self) -> FsResult<[u64; 2]> {
         let entries = self.entries(shared()).await?;
@@ -208,6 +251,10 @@ impl<'a> Remote<'a> {
 
 fn text(name: &Name) -> String {
     String::from_utf8_lossy(name.as_bytes()).into_owned()
+}
+
+fn shared_file(name: &str) -> String {
+    format!("{}/{}", shared(), text(&a_name(name)))
 }
 
 /// The directory of all clients.

@@ -4,6 +4,7 @@ use file_system::{
 };
 
 use super::account::{SLOTS, Tree};
+use super::notices::NOTICE_FILE;
 use super::operation::name_of;
 use super::plan::CLIENTS;
 use super::tickets::{TICKET_FILES, ticket_name};
@@ -50,6 +51,8 @@ impl Scene {
                 tx.write(opened.attributes.file, 0, vec![0; 8].into(), Authority::Opened).await?;
             }
         }
+        let set = SetAttributes::with_mode(0o644);
+        tx.open_create(shared.0, &a_name(NOTICE_FILE), OpenCreate::Unchecked, &set).await?;
         tx.commit(CommitMode::Durable).await?;
         Ok(Scene { own: std::array::from_fn(|client| own[client]), shared })
     }

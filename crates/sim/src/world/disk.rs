@@ -1,7 +1,8 @@
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use environment::{Disk, DiskFile};
 use journal::testing::MemoryDisk;
@@ -17,11 +18,13 @@ pub struct SimDisk {
     platter: MemoryDisk,
     world: World,
     is_full: Arc<AtomicBool>,
+    /// Milliseconds.
+    latency: Arc<AtomicU64>,
 }
 
 impl SimDisk {
     pub fn new(platter: MemoryDisk, world: World) -> SimDisk {
-        SimDisk { platter, world, is_full: Arc::default() }
+        SimDisk { platter, world, is_full: Arc::default(), latency: Arc::default() }
     }
 
     pub fn platter(&self) -> &MemoryDisk {
@@ -30,6 +33,22 @@ impl SimDisk {
 
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Each batch of the journal takes so long from now on.
+    pub fn set_latency(&self, latency: Duration) {
+        self.latency.store(latency.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Nothing is wrong with it any more.
+    pub fn heal(&self) {
+        self.set_full(false);
+        self.set_latency(Duration::ZERO);
+    }
+
+    /// Whether clients may lose patience by it.
+    pub fn is_in_the_way(&self) -> bool {
+        self.is_full() || self.latency() >= Duration::from_millis(100)
     }
 
     /// Whether nothing can be added to the journal.
@@ -73,6 +92,10 @@ impl Disk for SimDisk {
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.note("sync directory", path);
         self.platter.sync_directory(path)
+    }
+
+    fn latency(&self) -> Duration {
+        Duration::from_millis(self.latency.load(Ordering::Relaxed))
     }
 }
 

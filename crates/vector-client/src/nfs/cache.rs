@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
+use environment::mutant::{Mutant, is_broken};
 use nfs4::{Attribute, AttributeValues, Bitmap, FileHandle};
 use onc_rpc::record_memory;
 use quick_cache::sync::{Cache as Table, DefaultLifecycle};
@@ -80,13 +81,14 @@ pub(super) struct Kept {
 impl Kept {
     /// Whether the server has just said that this is what the file has.
     pub fn is_proved_by(&self, values: &AttributeValues) -> bool {
-        values.change == Some(self.change) && values.filehandle.as_ref() == Some(&self.handle)
+        let is_as_old = values.change == Some(self.change) || is_broken(Mutant::StaleContent);
+        is_as_old && values.filehandle.as_ref() == Some(&self.handle)
     }
 
     /// What the server compares.
     pub fn claim(&self) -> AttributeValues {
         AttributeValues {
-            change: Some(self.change),
+            change: (!is_broken(Mutant::StaleContent)).then_some(self.change),
             filehandle: Some(self.handle.clone()),
             ..AttributeValues::default()
         }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use nfs4::NfsStatus;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
@@ -23,11 +24,14 @@ pub(super) struct Task {
     kept: Vec<Piece>,
     /// Whether some of it is lost, or may be.
     lost: bool,
+    /// Why nobody knows whether the file has been written to its end and closed already.
+    ended: Option<Error>,
 }
 
 impl Task {
     pub fn new(client: Client, descriptor: Descriptor, failure: Arc<Failure>) -> Task {
-        Task { client, descriptor, failure, under_way: JoinSet::new(), kept: Vec::new(), lost: false }
+        let (under_way, kept) = Default::default();
+        Task { client, descriptor, failure, under_way, kept, lost: false, ended: None }
     }
 
     /// Until the file is closed.
@@ -128,6 +132,8 @@ impl Task {
             self.lost = true;
             return Err(error);
         }
+        // Closed meanwhile, or taken away: who can tell?
+        let error = self.ended.take_if(|_| is_not_open(&error)).unwrap_or(error);
         self.failure.set(error);
         Ok(())
     }
@@ -144,6 +150,7 @@ impl Task {
                     Err(failure) if failure.done.is_empty() && failure.error.is_unknown() => {
                         self.kept.push(last);
                         self.lost = true;
+                        self.ended = Some(failure.error);
                     }
                     Err(failure) if failure.done.is_empty() => self.failure.set(failure.error),
                     Err(failure) => return self.failure.set(failure.error),
@@ -152,11 +159,19 @@ impl Task {
             Some(last) => self.write(last, None).await,
             None => {}
         }
+        let may_be_closed = self.ended.is_some();
         self.sync().await;
-        if let Err(error) = only_error(self.client.vclose(vec![self.descriptor]).await) {
-            self.failure.set(error);
+        match only_error(self.client.vclose(vec![self.descriptor]).await) {
+            // By the request that got no answer, after what it has written was written again.
+            Err(error) if may_be_closed && is_not_open(&error) => {}
+            closed => closed.unwrap_or_else(|error| self.failure.set(error)),
         }
     }
+}
+
+/// Whether the server says that the file is not open.
+fn is_not_open(error: &Error) -> bool {
+    matches!(error, Error::Refused { status: NfsStatus::BadStateId, .. })
 }
 
 fn only_error<T>(result: VectorResult<T>) -> Result<(), Error> {
