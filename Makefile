@@ -11,7 +11,7 @@ DATA ?= kurma-data
 # Always with the whole workspace, or else everything that it shares is built again with other features.
 TEST = $(CARGO) test --locked --workspace
 # Those of the vectorized client that a server of another make is asked for as well, as far as it has what they need.
-PLAIN = $(addsuffix ::,attributes blocking cache data descriptors listing names scalars symbolic_links trees writer)
+PLAIN = $(addsuffix ::,attributes blocking cache data descriptors listing names scalars symbolic_links trees writer) what_is_chained_to_files
 # Ganesha serves folders, which outlast it, to root alone.
 ROOT = $(if $(filter 0,$(shell id -u)),,--skip open_files_are_reclaimed)
 # What is tested, as the tests have it, at target/debug/kurma; and who makes the transactions that a guest looks at.

@@ -58,10 +58,10 @@ def gateway(data, nfs, admin):
 
 
 @contextlib.contextmanager
-def memory_server(operations):
-    """A server that takes so many operations at once, while it is needed. MEMORY_SERVER names another program."""
+def memory_server(operations=2048, room=1 << 50):
+    """A server that takes so many operations at once, with room for so many bytes, while it is needed. MEMORY_SERVER names another program."""
     program = os.environ.get("MEMORY_SERVER", str(ROOT / "target/debug/examples/memory_server"))
-    with folder() as data, running([program, "127.0.0.1:0", "90", "-", f"{operations}"], data) as nfs:
+    with folder() as data, running([program, "127.0.0.1:0", "90", "-", f"{operations}", f"{room}"], data) as nfs:
         yield nfs
 
 

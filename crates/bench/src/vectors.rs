@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use vector_client::{Client, Options};
+use vector_client::{Client, Options, Removal};
 
 use crate::peer::{Ganesha, Kurma, Names, Peer};
 use crate::sample::estimate;
@@ -106,9 +106,13 @@ pub async fn run(arguments: Vectors) -> Result<()> {
 
 /// Removes what is there no longer needed; it does no harm if it stays.
 async fn clean(client: &Client, base: &str) {
-    match client.rm_recursive(vec![base.into()], |_| {}).await {
-        Ok(0) => {}
-        Ok(failed) => eprintln!("{base}: {failed} files could not be removed"),
+    let mut failed = 0;
+    let count = |removal: Removal<'_>| {
+        failed += u64::from(removal.result.is_err_and(|error| !error.is_not_found()));
+    };
+    match client.rm_recursive(vec![base.into()], count).await {
+        Ok(_) if failed == 0 => {}
+        Ok(_) => eprintln!("{base}: {failed} files could not be removed"),
         Err(error) => eprintln!("{base}: {error}"),
     }
 }

@@ -1,5 +1,5 @@
-//! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS [KEYTAB [OPERATIONS]]]]`, by default on
-//! 127.0.0.1:12049 with a lease of 90 s, and with as many operations in one compound as a gateway takes. Mount it with
+//! Serves an empty file system from memory: `memory_server [ADDRESS:PORT [LEASE-SECONDS [KEYTAB [OPERATIONS [ROOM]]]]]`, by default on
+//! 127.0.0.1:12049 with a lease of 90 s, as many operations in one compound as a gateway takes, and room for more bytes than there is memory. Mount it with
 //! `mount -t nfs -o vers=4.2,port=12049,proto=tcp 127.0.0.1:/home /mnt`. SIGHUP restarts the server, which keeps
 //! files and client records, so that clients have to reclaim. Names have to be UTF-8. With a keytab (`-` is none) whoever has a
 //! ticket is the superuser.
@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use environment::Environment;
 use file_system::memory::MemoryFileSystem;
+use ids::VolumeId;
 use kerberos::{Kerberos, Keytab};
 use nfs4_server::{
     Export, ExportOptions, ExportSecurity, Flavor, Limits, MemoryClientRecords, Server, ServerConfig,
@@ -38,7 +39,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(operations) = arguments.next() {
         limits.operations = operations.parse()?;
     }
-    let home = Arc::new(MemoryFileSystem::new().writable_by_all());
+    let room = arguments.next().map_or(Ok(1 << 50), |bytes| bytes.parse())?;
+    let clock = Environment::real().clock;
+    let home = Arc::new(MemoryFileSystem::with_room(VolumeId(1), clock, room).writable_by_all());
     let flavors = vec![Flavor::Sys, Flavor::None, Flavor::Krb5, Flavor::Krb5i, Flavor::Krb5p];
     let demands = ExportSecurity { flavors, ..ExportSecurity::default() };
     let options = ExportOptions { acls: true, utf8: true, security: demands, ..ExportOptions::default() };

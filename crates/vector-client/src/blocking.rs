@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::step::{Copy, Data, Done, Open, Read, Step, Write};
+use crate::step::{Copy, Creation, Data, Done, Open, Read, Step, Write};
 use crate::{
     AttributeSet, Attributes, Descriptor, Entry, Error, Failure, Found, NewAttributes, Options, Statistics,
     Target, VectorResult,
@@ -120,7 +120,7 @@ calls! {
     /// As [`crate::Client::vopen`].
     vopen(opens: Vec<Open>) -> Descriptor;
     /// As [`crate::Client::vopen_simple`].
-    vopen_simple(targets: Vec<Target>, write: bool) -> Descriptor;
+    vopen_simple(targets: Vec<Target>, write: bool, create: Option<Creation>) -> Descriptor;
     /// As [`crate::Client::vclose`].
     vclose(descriptors: Vec<Descriptor>) -> ();
     /// As [`crate::Client::vcommit`].

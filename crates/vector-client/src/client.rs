@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::backend::Backend;
 use crate::listing::Entry;
 use crate::scalar::Cursors;
-use crate::step::{Copy, Data, Done, Open, Read, Step, Write};
+use crate::step::{Copy, Creation, Data, Done, Open, Read, Step, Write};
 use crate::walk::Walk;
 use crate::{
     AttributeSet, Attributes, Descriptor, Error, Failure, NewAttributes, Statistics, Target, VectorResult,
@@ -79,9 +79,14 @@ impl Client {
         each!(self.execute(opens.into_iter().map(Step::Open).collect()).await, Done::Opened(descriptor) => descriptor)
     }
 
-    /// Opens existing files, all for reading, or all for reading and writing (V6).
-    pub async fn vopen_simple(&self, targets: Vec<Target>, write: bool) -> VectorResult<Descriptor> {
-        let open = |target| Open { write, ..Open::read(target) };
+    /// Opens files, all in the same way: for reading, or for reading and writing, those that are not there being made or not (V6).
+    pub async fn vopen_simple(
+        &self,
+        targets: Vec<Target>,
+        write: bool,
+        create: Option<Creation>,
+    ) -> VectorResult<Descriptor> {
+        let open = |target| Open { write, create, ..Open::read(target) };
         self.vopen(targets.into_iter().map(open).collect()).await
     }
 

@@ -57,6 +57,7 @@ macro_rules! cases {
                 "random_vectors_do_the_same_everywhere",
             ]);
             known.extend(OF_THIS_MACHINE);
+            known.extend(OF_A_FULL_SERVER);
             known.sort_unstable();
             let listed = run(&mut Command::new(&*SUITE));
             let mut listed: Vec<_> = listed.lines().collect();
@@ -200,6 +201,18 @@ fn a_way_that_becomes_longer_by_links_than_the_server_takes_at_once_is_gone_in_p
 fn a_copy_that_no_transaction_can_hold_is_made_without_one() {
     let world = World::of(&["home", "other"], Limits::default(), Security::default());
     check("a_copy_that_no_transaction_can_hold_is_made_without_one", &world);
+}
+
+const OF_A_FULL_SERVER: &[&str] = &[
+    "a_vector_ends_at_what_has_no_room_and_a_transaction_leaves_nothing",
+    "a_writer_says_at_the_latest_when_it_is_closed_that_there_is_no_room",
+];
+
+#[test]
+fn a_server_without_room_says_so() {
+    for case in OF_A_FULL_SERVER {
+        check(case, &World::small(1 << 20));
+    }
 }
 
 const OF_THIS_MACHINE: &[&str] = &[

@@ -25,7 +25,7 @@ typedef struct test_case {
 extern const test_case data_cases[], descriptor_cases[], name_cases[], attribute_cases[], link_cases[], scalar_cases[],
 	listing_cases[], tree_cases[], copy_cases[], transaction_cases[], thread_cases[], refusal_cases[], server_cases[],
 	local_cases[], both_cases[], writer_cases[], cache_cases[], delegation_cases[], readahead_cases[], atomic_cases[],
-	restart_cases[];
+	restart_cases[], full_cases[];
 
 #define CASE(name) { #name, name }
 

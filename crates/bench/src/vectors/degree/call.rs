@@ -120,7 +120,7 @@ impl Call {
             }
             Call::Open => {
                 let opened =
-                    client.vopen_simple(range.map(|n| old(folder, n).into()).collect(), false).await?;
+                    client.vopen_simple(range.map(|n| old(folder, n).into()).collect(), false, None).await?;
                 client.vclose(opened).await?;
             }
             Call::GetAttributes => {
