@@ -273,7 +273,7 @@ impl DiskFile for MemoryFile {
     }
 
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
-        self.change(Change::Write(offset, parts.iter().flat_map(|part| part.iter().copied()).collect()))
+        self.change(Change::Write(offset, parts.iter().map(|part| &part[..]).collect::<Vec<_>>().concat()))
     }
 
     fn sync_data(&self) -> io::Result<()> {

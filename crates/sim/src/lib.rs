@@ -46,6 +46,11 @@
 
 #![deny(missing_docs)]
 
+/// A life is a lot of small pieces of memory.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[cfg(test)]
 mod life;
 #[cfg(test)]
