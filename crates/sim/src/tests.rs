@@ -150,6 +150,16 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
     }
 }
 
+/// The life in which that was first noticed when this was written: it is tried first.
+fn noticed_in(promise: Mutant) -> u64 {
+    match promise {
+        Mutant::VersionUnchecked | Mutant::FormerLife => 9,
+        Mutant::UnsavedUntold => 4,
+        Mutant::RepairSwapped | Mutant::StaleContent => 1,
+        Mutant::NonceReuse | Mutant::SyncDropped | Mutant::LockDropped => 0,
+    }
+}
+
 #[test]
 fn every_broken_promise_is_noticed() {
     const BROKEN: &str = "SIM_BROKEN";
@@ -163,7 +173,8 @@ fn every_broken_promise_is_noticed() {
         });
     };
     let promise = Mutant::ALL[broken.parse::<usize>().unwrap()];
-    let found = (0..MUTANT_SEEDS).find_map(|seed| {
+    let mut lives = (0..MUTANT_SEEDS).map(|number| (noticed_in(promise) + number) % MUTANT_SEEDS);
+    let found = lives.find_map(|seed| {
         let failure = live(&Plan::of(seed, OPERATIONS), Some(promise), false).err()?;
         Some((seed, failure.what))
     });

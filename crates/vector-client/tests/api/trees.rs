@@ -1,8 +1,10 @@
 //! Trees: made, removed, copied (V13, V15, V19).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
 use vector_client::{
     AttributeSet, Client, Copy, CopyAct, CopyItem, CopyOptions, CopyWatch, Error, Kind, Make, NewAttributes,
     Preserve, Read, SetTime, Target, Time, Write,
@@ -379,6 +381,75 @@ async fn a_tree_is_removed_children_first_and_links_are_not_followed() {
         assert!(client.exists("/home/outside/stays").await.unwrap());
         for path in ["/home/tree", "/home/argument"] {
             assert!(client.lstat(path).await.unwrap_err().is_not_found());
+        }
+    }
+}
+
+/// An object of a tree.
+#[derive(Clone, Debug)]
+struct Planted {
+    path: String,
+    is_directory: bool,
+}
+
+const STAYS: &str = " stays";
+
+/// Objects in the order in which they can be made, those that are to stay with names that end in [`STAYS`].
+fn random_tree() -> impl Strategy<Value = Vec<Planted>> {
+    let object = (any::<prop::sample::Index>(), any::<bool>(), prop::bool::weighted(0.05));
+    prop::collection::vec(object, 0..80).prop_map(|objects| {
+        let mut directories = vec!["/home/random".to_owned()];
+        let mut planted = Vec::new();
+        for (number, (place, is_directory, stays)) in objects.into_iter().enumerate() {
+            let path = format!("{}/{number}{}", place.get(&directories), if stays { STAYS } else { "" });
+            if is_directory {
+                directories.push(path.clone());
+            }
+            planted.push(Planted { path, is_directory });
+        }
+        planted
+    })
+}
+
+async fn removed_but_what_stays(world: &World, planted: &[Planted]) {
+    let client = &world.client;
+    client.mkdir("/home/random", 0o755).await.unwrap();
+    let (directories, files): (Vec<_>, Vec<_>) = planted.iter().partition(|it| it.is_directory);
+    client.vmkdir(directories.iter().map(|it| (it.path.as_str().into(), 0o755)).collect()).await.unwrap();
+    client.vwrite(files.iter().map(|it| Write::whole(it.path.as_str(), 0o644, "x")).collect()).await.unwrap();
+
+    // With all below it, and all that it is in.
+    let holds = |above: &str, path: &str| path == above || path.starts_with(&format!("{above}/"));
+    let stay = |path: &str| {
+        let mut those = planted.iter().filter(|it| it.path.ends_with(STAYS));
+        those.any(|it| holds(&it.path, path) || holds(path, &it.path))
+    };
+    let mut all: BTreeSet<&str> = planted.iter().map(|it| it.path.as_str()).collect();
+    all.insert("/home/random");
+    let expected: BTreeSet<&str> = all.iter().copied().filter(|path| stay(path)).collect();
+
+    let mut gone = BTreeSet::new();
+    let stays = |target: &Target| target.to_string().ends_with(STAYS);
+    let removed = client.rm_recursive_but(vec!["/home/random".into()], stays, |removal| {
+        removal.result.unwrap();
+        assert!(gone.insert(removal.target.to_string()), "{} went twice", removal.target);
+    });
+    assert_eq!(removed.await.unwrap(), 0);
+    let left: BTreeSet<&str> = all.iter().copied().filter(|path| !gone.contains(*path)).collect();
+    assert_eq!((&left, gone.len()), (&expected, all.len() - expected.len()));
+    for path in all {
+        assert_eq!(client.exists(path).await.unwrap(), expected.contains(path), "{path}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_of_a_random_tree_goes_but_what_stays(planted in random_tree()) {
+        let runtime = Runtime::new().unwrap();
+        for world in runtime.block_on(World::each()) {
+            runtime.block_on(removed_but_what_stays(&world, &planted));
         }
     }
 }
