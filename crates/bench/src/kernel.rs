@@ -1,6 +1,6 @@
 //! The requests that the Linux client sends for programs that use one file after the other.
 //!
-//! Counted in the guest (`tests/guest/tests/metadata` and `reopening`, Linux 6.12, NFSv4.2): `open` of a file is OPEN with ACCESS and
+//! Counted in the guest (`tests/guest/tests/metadata`, `reopening` and `trees-counted`, Linux 6.12, NFSv4.2): `open` of a file is OPEN with ACCESS and
 //! GETATTR; then READ, or WRITE; then CLOSE, which `close` waits for. What was read or written stays in the page cache, and is not read
 //! again as long as OPEN says that the file has not changed. Where the server delegates files ([`Habits::delegated`]) there is no CLOSE, and
 //! what was opened once is not opened again ([`delegated`]). Names are looked up once and cached. Large files are read and written with several requests
