@@ -10,4 +10,6 @@ mod header;
 mod installed;
 mod restart;
 mod silence;
+#[path = "../../../vector-client/tests/wire/small_server.rs"]
+mod small_server;
 mod world;

@@ -34,20 +34,7 @@ impl World {
     /// One with these volumes.
     pub fn of(volumes: &[&str], limits: Limits, security: Security) -> World {
         let runtime = Runtime::new().unwrap();
-        let clock = Environment::real().clock;
-        let volume = |n| MemoryFileSystem::with(VolumeId(n), clock.clone()).writable_by_all();
-        let exports = volumes.iter().zip(1..).map(|(name, n)| Export::new(*name, Arc::new(volume(n))));
-        let address = runtime.block_on(serve(exports.collect(), limits, security));
-        World::Nfs { address, runtime }
-    }
-
-    /// A server with one volume `home` that has room for so many bytes.
-    pub fn small(room: u64) -> World {
-        let runtime = Runtime::new().unwrap();
-        let clock = Environment::real().clock;
-        let volume = MemoryFileSystem::with_room(VolumeId(1), clock, room).writable_by_all();
-        let exports = vec![Export::new("home", Arc::new(volume))];
-        let address = runtime.block_on(serve(exports, Limits::default(), Security::default()));
+        let address = runtime.block_on(serve(volumes, limits, security));
         World::Nfs { address, runtime }
     }
 
@@ -71,8 +58,11 @@ impl World {
     }
 }
 
-async fn serve(exports: Vec<Export>, limits: Limits, security: Security) -> String {
-    let config = ServerConfig { limits, ..ServerConfig::in_memory(exports, Environment::real()) };
+async fn serve(volumes: &[&str], limits: Limits, security: Security) -> String {
+    let environment = Environment::real();
+    let volume = |n| MemoryFileSystem::with(VolumeId(n), environment.clock.clone()).writable_by_all();
+    let exports = volumes.iter().zip(1..).map(|(name, n)| Export::new(*name, Arc::new(volume(n)))).collect();
+    let config = ServerConfig { limits, ..ServerConfig::in_memory(exports, environment) };
     let server = Server::new(config).await.unwrap();
     server.replace_security(security);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,6 +1,6 @@
 //! Open files (V6 to V9).
 
-use vector_client::{AttributeSet, Copy, Error, NewAttributes, Open, Read, Step, Target, Write};
+use vector_client::{AttributeSet, Copy, Creation, Error, NewAttributes, Open, Read, Step, Target, Write};
 
 use crate::restart::{Restarting, known};
 use crate::world::World;
@@ -33,6 +33,27 @@ async fn files_are_opened_as_each_is_wanted_in_one_round_trip() {
         let data = other.vread(reads).await.unwrap();
         assert_eq!(data[0].clone().into_bytes(), "again");
         assert_eq!(data[1].clone().into_bytes(), "made");
+    }
+}
+
+#[tokio::test]
+async fn files_are_opened_all_in_the_same_way_in_one_round_trip() {
+    for world in World::each().await {
+        let client = &world.client;
+        let targets = || ["/home/a", "/home/b", "/home/c"].map(Target::from).to_vec();
+        let none = client.vopen_simple(targets(), false, None).await.unwrap_err();
+        assert!(none.index() == 0 && none.error.is_not_found(), "{none}");
+        let create = Some(Creation { mode: 0o640, exclusive: false });
+        let made = world.costing(1, client.vopen_simple(targets(), true, create)).await.unwrap();
+        client.vwrite(made.iter().map(|file| Write::new(*file, 0, "x")).collect()).await.unwrap();
+        client.vclose(made).await.unwrap();
+        assert_eq!(client.stat("/home/c").await.unwrap().mode, Some(0o640));
+        let read = world.costing(1, client.vopen_simple(targets(), false, None)).await.unwrap();
+        let data = client.vread(read.iter().map(|file| Read::new(*file, 0, 9)).collect()).await.unwrap();
+        assert!(data.into_iter().all(|data| data.into_bytes() == "x"));
+        let refused = client.vwrite(vec![Write::new(read[0], 0, "y")]).await.unwrap_err();
+        assert_eq!(refused.error.errno(), 9, "{refused}");
+        client.vclose(read).await.unwrap();
     }
 }
 
