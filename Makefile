@@ -20,7 +20,7 @@ KURMA = $(TEST) --no-run --test transactions
 run:
 	@scripts/setup build
 	$(CARGO) build --locked --release --bin kurma
-	MIMALLOC_PURGE_DELAY=1 target/release/kurma up --data $(DATA)
+	MIMALLOC_PURGE_DELAY=30000 target/release/kurma up --data $(DATA)
 
 # All that is missing is said, and asked for, before the long part.
 test:

@@ -355,6 +355,12 @@ impl Cache {
         self.inner.clean.forget(file);
     }
 
+    /// Forgets a block version that nobody can ask for any more: its memory is of use to others at once. What is on the disk goes with
+    /// its region.
+    pub fn discard(&self, file: FileKey, block: BlockIndex, sealing: Sealing) {
+        self.inner.clean.discard(BlockKey { file, block, sealing });
+    }
+
     /// Finishes the disk tier's current file, so that a restart finds everything. Further inserts are fine.
     pub async fn close(&self) {
         if let Some(disk) = self.inner.clean.disk().cloned() {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::FileKey;
 use crate::block_key::BlockKey;
 use crate::disk::{DiskTier, enters_memory};
-use crate::memory::{Memory, PIECE, Parts, cut};
+use crate::memory::{Memory, PIECE, Parts, cut, pieces_of};
 use crate::stats::Stats;
 use crate::unread::Unread;
 
@@ -99,6 +99,17 @@ impl Clean {
         self.memory.forget(file);
         if let Some(disk) = &self.disk {
             disk.forget(file);
+        }
+    }
+
+    /// Forgets one block.
+    pub fn discard(&self, block: BlockKey) {
+        self.memory.remove_whole(block);
+        self.unread.take(block);
+        // Pieces come from the disk tier alone.
+        let length = self.disk.as_ref().and_then(|disk| disk.discard(block));
+        for piece in length.iter().flat_map(|&length| pieces_of(&(0..length))) {
+            self.memory.remove_piece(block, piece);
         }
     }
 

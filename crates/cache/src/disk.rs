@@ -405,6 +405,13 @@ impl DiskTier {
         }
     }
 
+    /// Forgets one block; how long it is, if it was here.
+    pub fn discard(&self, block: BlockKey) -> Option<u64> {
+        let entry = self.shard(block).write().remove(&block)?;
+        self.entries.fetch_sub(1, Ordering::Relaxed);
+        Some(u64::from(entry.place.length))
+    }
+
     /// Empties the tier. Blocks; for a thread that may.
     pub fn clear(&self) {
         let mut writer = self.writer.lock();

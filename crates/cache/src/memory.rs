@@ -102,6 +102,10 @@ impl Memory {
         self.entries.insert(Key { block, part: Part::Piece(piece) }, bytes);
     }
 
+    pub fn remove_piece(&self, block: BlockKey, piece: u32) {
+        self.entries.remove(&Key { block, part: Part::Piece(piece) });
+    }
+
     pub fn has_whole(&self, block: BlockKey) -> bool {
         self.entries.contains_key(&Key { block, part: Part::Whole })
     }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -23,6 +24,7 @@ where
     writes_do_not_skew(&*factory().await).await;
     a_guard_keeps_phantoms_out(&*factory().await).await;
     a_touch_conflicts_like_a_write_and_stores_nothing(&*factory().await).await;
+    what_is_to_be_done_afterwards_follows_a_commit_and_nothing_else(&*factory().await).await;
     a_reader_never_sees_half_of_a_transaction(&*factory().await).await;
     a_reader_that_was_overtaken_does_not_commit(&*factory().await).await;
     blind_writes_do_not_conflict(&*factory().await).await;
@@ -250,6 +252,29 @@ async fn a_reader_that_was_overtaken_does_not_commit(store: &dyn MetaStore) {
     put(store, &[("y", "2")]).await;
     assert_eq!(get(&mut reader, "y").await.as_deref(), Some("2"), "its first read of y");
     expect(commit(reader).await);
+}
+
+async fn what_is_to_be_done_afterwards_follows_a_commit_and_nothing_else(store: &dyn MetaStore) {
+    let done = Arc::new(AtomicUsize::new(0));
+    let note = || {
+        let done = done.clone();
+        Box::new(move || drop(done.fetch_add(1, Ordering::Relaxed)))
+    };
+    let count = || done.load(Ordering::Relaxed);
+    let mut first = begin(store).await;
+    let mut second = begin(store).await;
+    for transaction in [&mut first, &mut second] {
+        get(transaction, "a").await;
+        transaction.put(bytes("a"), bytes("1"));
+        transaction.afterwards(note());
+    }
+    first.afterwards(note());
+    assert_eq!(count(), 0);
+    expect(commit(first).await);
+    assert_eq!(count(), 2);
+    assert_conflict(commit(second).await, "a lost update");
+    begin(store).await.afterwards(note());
+    assert_eq!(count(), 2);
 }
 
 async fn blind_writes_do_not_conflict(store: &dyn MetaStore) {

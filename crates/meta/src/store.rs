@@ -98,6 +98,10 @@ pub trait Transaction: Send {
     /// Payload bytes attached so far.
     fn attached_bytes(&self) -> u64;
 
+    /// Has `then` run when the commit has made the writes visible, which it need not have made durable yet. It is not run if the commit
+    /// fails, or changes nothing. Short work that only saves something: a crash forgets it.
+    fn afterwards(&mut self, then: Box<dyn FnOnce() + Send>);
+
     /// Checks that nothing read has changed, and makes the writes and attachments visible, all or none.
     /// Transactions that only read are checked as well. Waits for journal space first, never for the disk.
     async fn commit(self: Box<Self>, priority: Priority) -> Result<Committed, MetaError>;

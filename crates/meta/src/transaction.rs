@@ -34,6 +34,7 @@ pub(crate) struct LocalTransaction {
     touches: Vec<Slot>,
     attachments: Vec<Attachment>,
     attached_bytes: u64,
+    afterwards: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl LocalTransaction {
@@ -48,6 +49,7 @@ impl LocalTransaction {
             touches: Vec::new(),
             attachments: Vec::new(),
             attached_bytes: 0,
+            afterwards: Vec::new(),
         }
     }
 
@@ -215,6 +217,7 @@ impl LocalTransaction {
         if wake {
             shared.work.notify_one();
         }
+        self.afterwards.into_iter().for_each(|then| then());
         Ok(Committed { lsn: Some(lsn), pending: Some(Pending { journal: shared.journal.clone(), lsn }) })
     }
 }
@@ -282,6 +285,10 @@ impl Transaction for LocalTransaction {
 
     fn attached_bytes(&self) -> u64 {
         self.attached_bytes
+    }
+
+    fn afterwards(&mut self, then: Box<dyn FnOnce() + Send>) {
+        self.afterwards.push(then);
     }
 
     async fn commit(mut self: Box<Self>, priority: Priority) -> Result<Committed, MetaError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use cache::Sealing;
 use ids::{ObjectId, Timestamp};
 use meta::Scan;
 use seal::BlockIdentity;
@@ -139,7 +140,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Queues block versions of one file and one policy for deletion.
+    /// Queues block versions of one file and one policy for deletion. The cache forgets them with the commit.
     pub async fn put_garbage(
         &self,
         transaction: &mut dyn meta::Transaction,
@@ -148,6 +149,12 @@ impl Inner {
         key: &KeyRow,
         versions: Vec<GarbageVersion>,
     ) -> Result<(), VolumeError> {
+        let (cache, file) = (self.node.cache.clone(), self.file_key(object));
+        let sealing = |&GarbageVersion { block, version, seal, .. }: &_| (block, Sealing { version, seal });
+        let stale: Vec<_> = versions.iter().map(sealing).collect();
+        transaction.afterwards(Box::new(move || {
+            stale.into_iter().for_each(|(block, sealing)| cache.discard(file, block, sealing));
+        }));
         let mut due = self.node.due();
         for part in versions.chunks(VERSIONS) {
             // The same version may have become garbage just now under another seal.

@@ -94,6 +94,7 @@ impl Peer for Kurma {
             .arg(data)
             .args(["--nfs", &self.nfs.to_string(), "--admin", &self.admin.to_string()])
             .envs([("AWS_ACCESS_KEY_ID", "somebody"), ("AWS_SECRET_ACCESS_KEY", "secret")])
+            .env("MIMALLOC_PURGE_DELAY", "30000") // as it is packaged
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()?;

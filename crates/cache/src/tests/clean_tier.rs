@@ -62,6 +62,35 @@ async fn evicting_a_file_leaves_the_others() {
 }
 
 #[tokio::test]
+async fn a_discarded_version_frees_its_memory_wherever_it_was_and_leaves_the_others() {
+    let world = World::new(2 << 20, 16 << 20);
+    let shift = BlockShift::DEFAULT;
+    for version in [1, 2] {
+        world.cache.insert(file(1), BlockIndex(0), sealing(version), vec![version as u8; 1 << 20].into());
+        world.cache.close().await; // the queue to the disk has room for one
+    }
+    world.cache.drop_memory();
+    let read = async |version: u64| {
+        let request =
+            ReadRequest { file: file(1), shift, size: 1 << 20, offset: 0, length: 4096, readahead: false };
+        let plan = world.cache.plan_read(&request);
+        world.cache.read(plan, &[Stored::Version(sealing(version))], &world.loader()).await.unwrap();
+        world.cache.usage().clean_memory
+    };
+    let one = read(1).await;
+    let both = read(2).await;
+    assert!(one > 0 && both == 2 * one, "a piece of each from the disk: {one}, {both}");
+    world.cache.insert(file(1), BlockIndex(0), sealing(1), vec![1; 1 << 20].into());
+    assert!(world.cache.usage().clean_memory > 1 << 20);
+    world.cache.discard(file(1), BlockIndex(0), sealing(1));
+    assert_eq!(world.cache.usage().clean_memory, one);
+    assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
+    assert!(world.cache.has(file(1), BlockIndex(0), sealing(2)));
+    world.cache.discard(file(1), BlockIndex(0), sealing(3));
+    assert_eq!(world.clouds.loads.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
 async fn a_scan_does_not_wash_out_what_is_read_again_and_again() {
     let world = World::new(4 << 20, 0);
     let hot = |number| world.read(file(number), BLOCK, 0, BLOCK, &[1]);

@@ -6,6 +6,7 @@ use clap::Args;
 use gateway::config::{LogConfig, LogFormat};
 use gateway::{Config, Gateway, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::disable_transparent_huge_pages;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -88,6 +89,7 @@ impl Serve {
 fn serve(config: Config) -> Result<Outcome, Failure> {
     let set_level = log(&config.log);
     raise_file_limit();
+    use_small_pages();
     // Two at least: one may be syncing the journal for the client that it serves.
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -167,6 +169,14 @@ fn raise_file_limit() {
         && let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
     {
         tracing::warn!(%cause, ?current, "the limit of open files stays as it is");
+    }
+}
+
+/// The allocator asks for huge pages, each of which is cleared whole when its first byte is touched, out of memory that has been free for
+/// long: a virtual machine has to get that from its host first. Content comes and goes in buffers of a megabyte.
+fn use_small_pages() {
+    if let Err(cause) = disable_transparent_huge_pages(true) {
+        tracing::debug!(%cause, "huge pages are used if the system offers them");
     }
 }
 

@@ -29,6 +29,33 @@ async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {
 }
 
 #[tokio::test]
+async fn what_nobody_refers_to_any_more_gives_its_memory_back_with_the_commit() {
+    let node = Node::new().await;
+    let clean = || node.cache.usage().clean_memory;
+    let content = vec![1; 3 * BLOCK as usize];
+    let file = file_of(&node, "a", &content).await;
+    node.write_back().await;
+    let (full, block) = (clean(), clean() / 3);
+    assert!(block > BLOCK);
+    // Written again: the old version of that block goes, the new one comes.
+    let mut tx = begin(&node.fs()).await;
+    write(&mut tx, file, BLOCK, &content[..BLOCK as usize]).await.unwrap();
+    commit(tx).await;
+    node.write_back().await;
+    assert_eq!(clean(), full);
+    let mut tx = begin(&node.fs()).await;
+    let set = file_system::SetAttributes::with_size(BLOCK);
+    tx.set_attributes(file, &set, file_system::Authority::Checked).await.unwrap();
+    assert_eq!(clean(), full, "before the commit nothing is lost");
+    commit(tx).await;
+    assert_eq!(clean(), block);
+    remove(&node, "a").await;
+    assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
+    assert_eq!(clean(), 0);
+    node.check().await;
+}
+
+#[tokio::test]
 async fn a_write_back_that_overtakes_the_reaper_leaves_no_row_behind() {
     let node = Node::new().await;
     let file = file_of(&node, "a", b"dirty").await;
