@@ -355,10 +355,12 @@ impl Cache {
         self.inner.clean.forget(file);
     }
 
-    /// Forgets a block version that nobody can ask for any more: its memory is of use to others at once. What is on the disk goes with
-    /// its region.
-    pub fn discard(&self, file: FileKey, block: BlockIndex, sealing: Sealing) {
-        self.inner.clean.discard(BlockKey { file, block, sealing });
+    /// Takes block versions out of the memory that nobody will ask for any more: others can use it at once. What is on the disk goes
+    /// with its region.
+    pub fn discard(&self, file: FileKey, versions: &[(BlockIndex, Sealing)]) {
+        let blocks: Vec<_> =
+            versions.iter().map(|&(block, sealing)| BlockKey { file, block, sealing }).collect();
+        self.inner.clean.discard(&blocks);
     }
 
     /// Finishes the disk tier's current file, so that a restart finds everything. Further inserts are fine.

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use crate::disk::{DiskTier, enters_memory};
 use crate::memory::{Memory, PIECE, Parts, cut, pieces_of};
 use crate::stats::Stats;
 use crate::unread::Unread;
+
+/// Pieces of a block of the usual size.
+const PIECES_OF_MOST: usize = 64;
 
 /// The clean blocks of the node: memory in front of the disk tier.
 pub(crate) struct Clean {
@@ -96,20 +100,27 @@ impl Clean {
 
     /// Forgets the blocks of one file.
     pub fn forget(&self, file: FileKey) {
-        self.memory.forget(file);
+        self.memory.retain(|block| block.file != file);
         if let Some(disk) = &self.disk {
             disk.forget(file);
         }
     }
 
-    /// Forgets one block.
-    pub fn discard(&self, block: BlockKey) {
-        self.memory.remove_whole(block);
-        self.unread.take(block);
-        // Pieces come from the disk tier alone.
-        let length = self.disk.as_ref().and_then(|disk| disk.discard(block));
-        for piece in length.iter().flat_map(|&length| pieces_of(&(0..length))) {
-            self.memory.remove_piece(block, piece);
+    /// Takes blocks out of the memory. What is on the disk goes with its region, and pieces of blocks that have left the disk already
+    /// when others need their place.
+    pub fn discard(&self, blocks: &[BlockKey]) {
+        blocks.iter().for_each(|&block| drop(self.unread.take(block)));
+        // Whatever is less: to look for each of them, or at all that there is.
+        if blocks.len() > self.memory.len() / PIECES_OF_MOST {
+            let blocks: HashSet<_> = blocks.iter().collect();
+            return self.memory.retain(|block| !blocks.contains(block));
+        }
+        for &block in blocks {
+            self.memory.remove_whole(block);
+            let length = self.disk.as_ref().and_then(|disk| disk.length_of(block));
+            for piece in length.iter().flat_map(|&length| pieces_of(&(0..length))) {
+                self.memory.remove_piece(block, piece);
+            }
         }
     }
 

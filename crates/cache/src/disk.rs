@@ -405,11 +405,9 @@ impl DiskTier {
         }
     }
 
-    /// Forgets one block; how long it is, if it was here.
-    pub fn discard(&self, block: BlockKey) -> Option<u64> {
-        let entry = self.shard(block).write().remove(&block)?;
-        self.entries.fetch_sub(1, Ordering::Relaxed);
-        Some(u64::from(entry.place.length))
+    /// How long a block is, if it is here.
+    pub fn length_of(&self, block: BlockKey) -> Option<u64> {
+        self.shard(block).read().get(&block).map(|entry| u64::from(entry.place.length))
     }
 
     /// Empties the tier. Blocks; for a thread that may.

@@ -5,7 +5,6 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use smallvec::SmallVec;
 
-use crate::FileKey;
 use crate::block_key::BlockKey;
 
 /// Blocks are kept and sealed on disk in pieces of this many bytes, so that a small read of a large block on disk
@@ -118,8 +117,14 @@ impl Memory {
         self.entries.clear();
     }
 
-    pub fn forget(&self, file: FileKey) {
-        self.entries.retain(|key, _| key.block.file != file);
+    /// Entries, of whole blocks and of pieces.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Looks at every entry.
+    pub fn retain(&self, stays: impl Fn(&BlockKey) -> bool) {
+        self.entries.retain(|key, _| stays(&key.block));
     }
 }
 

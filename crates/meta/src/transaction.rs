@@ -217,7 +217,6 @@ impl LocalTransaction {
         if wake {
             shared.work.notify_one();
         }
-        self.afterwards.into_iter().for_each(|then| then());
         Ok(Committed { lsn: Some(lsn), pending: Some(Pending { journal: shared.journal.clone(), lsn }) })
     }
 }
@@ -295,6 +294,15 @@ impl Transaction for LocalTransaction {
         if self.writes.is_empty() && self.attachments.is_empty() && self.touches.is_empty() {
             return self.commit_reads();
         }
+        let afterwards = std::mem::take(&mut self.afterwards);
+        let committed = self.commit_writes(priority).await?;
+        afterwards.into_iter().for_each(|then| then());
+        Ok(committed)
+    }
+}
+
+impl LocalTransaction {
+    async fn commit_writes(mut self, priority: Priority) -> Result<Committed, MetaError> {
         self.check_size()?;
         let record =
             Record { body: batch::encode(self.writes.iter()), attachments: self.attachments.clone() };

@@ -152,9 +152,7 @@ impl Inner {
         let (cache, file) = (self.node.cache.clone(), self.file_key(object));
         let sealing = |&GarbageVersion { block, version, seal, .. }: &_| (block, Sealing { version, seal });
         let stale: Vec<_> = versions.iter().map(sealing).collect();
-        transaction.afterwards(Box::new(move || {
-            stale.into_iter().for_each(|(block, sealing)| cache.discard(file, block, sealing));
-        }));
+        transaction.afterwards(Box::new(move || cache.discard(file, &stale)));
         let mut due = self.node.due();
         for part in versions.chunks(VERSIONS) {
             // The same version may have become garbage just now under another seal.

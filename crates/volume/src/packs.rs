@@ -287,6 +287,9 @@ impl Inner {
                     let row = self.packed_row(transaction, origin).await?;
                     // After a crash the same number may have been given to another sealing, which is not garbage.
                     let Some(row) = row.filter(|row| row.is_of(creator, seal)) else { continue };
+                    if self.held_sealing(transaction, origin).await? == Some((creator, seal)) {
+                        continue; // as it stays where it has an object of its own
+                    }
                     transaction.delete(self.keys.packed(origin));
                     self.let_go_of_pack(transaction, &mut book, row.pack(), row.place.len).await?;
                 }

@@ -1,6 +1,7 @@
 //! What to store of dirty blocks, and the commit of what was stored.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use blocks::SealId;
@@ -238,23 +239,23 @@ impl Inner {
                     let all = Version(u64::MAX);
                     let base = change.rows.base;
                     let ended = self.settle_attempts(transaction, object, block, all, base).await?;
+                    if let Some(last) = ended.versions.last() {
+                        // Their numbers are not given again: as garbage they would be taken for what is stored next.
+                        let last = last.version;
+                        let (chunk, place) = self.change_chunk(transaction, object, block, change).await?;
+                        let old = chunk.get(place);
+                        if last >= old.next() {
+                            chunk.set(place, BlockEntry { burnt: last.0 - old.version.0, ..old });
+                        }
+                    }
                     change.garbage.extend(ended.policy, ended.versions);
                     transaction.attach(cleaned);
                 }
                 return Ok(snapshot.is_current());
             }
         };
-        let number = block.0 / CHUNK_BLOCKS;
-        if let std::collections::btree_map::Entry::Vacant(vacant) = change.chunks.entry(number) {
-            let row = transaction.get(&self.keys.chunk(object, block)).await?;
-            if row.is_none() {
-                // A cut that is under way has looked for chunks and not found this one.
-                transaction.touch(&self.keys.cut(object));
-            }
-            vacant.insert(self.chunk(object, row.as_deref())?);
-        }
-        let place = block.0 % CHUNK_BLOCKS;
-        let Some(old) = change.chunks.get(&number).map(|chunk| chunk.get(place)) else { return Ok(false) };
+        let (chunk, place) = self.change_chunk(transaction, object, block, change).await?;
+        let old = chunk.get(place);
         let is_used_up = identity.version < old.next(); // only a claim that was not exclusive can lead here
         // Attempts that failed may have left fragments behind.
         let (last, base) = (identity.version, change.rows.base);
@@ -284,7 +285,6 @@ impl Inner {
             ended.pop();
         }
         change.garbage.extend(policy, ended);
-        let Some(chunk) = change.chunks.get_mut(&number) else { return Ok(false) };
         if is_used_up || !is_noted {
             // What is not noted is garbage already.
             return Ok(false);
@@ -293,6 +293,7 @@ impl Inner {
         let is_same =
             held.as_ref().is_some_and(|held| old.is_stored() && held.sealed == old.sealed(object, block));
         if !becomes_current || is_same {
+            let (chunk, _) = self.change_chunk(transaction, object, block, change).await?;
             chunk.set(place, BlockEntry { burnt: version.0 - old.version.0, ..old });
             if is_same {
                 transaction.attach(cleaned);
@@ -329,6 +330,7 @@ impl Inner {
                 }
             }
         }
+        let (chunk, _) = self.change_chunk(transaction, object, block, change).await?;
         chunk.set(place, entry);
         if held.is_none() {
             if let Some(packed) = packed {
@@ -343,6 +345,28 @@ impl Inner {
         }
         transaction.attach(cleaned);
         Ok(true)
+    }
+
+    /// The part of the block map that a block is in, and its place there.
+    async fn change_chunk<'a>(
+        &self,
+        transaction: &mut dyn meta::Transaction,
+        object: ObjectId,
+        block: BlockIndex,
+        change: &'a mut FileChange,
+    ) -> Result<(&'a mut Chunk, u64), VolumeError> {
+        let chunk = match change.chunks.entry(block.0 / CHUNK_BLOCKS) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let row = transaction.get(&self.keys.chunk(object, block)).await?;
+                if row.is_none() {
+                    // A cut that is under way has looked for chunks and not found this one.
+                    transaction.touch(&self.keys.cut(object));
+                }
+                vacant.insert(self.chunk(object, row.as_deref())?)
+            }
+        };
+        Ok((chunk, block.0 % CHUNK_BLOCKS))
     }
 
     fn put_chunks(&self, transaction: &mut dyn meta::Transaction, object: ObjectId, change: &FileChange) {

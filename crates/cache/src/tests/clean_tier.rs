@@ -62,32 +62,48 @@ async fn evicting_a_file_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn a_discarded_version_frees_its_memory_wherever_it_was_and_leaves_the_others() {
-    let world = World::new(2 << 20, 16 << 20);
-    let shift = BlockShift::DEFAULT;
-    for version in [1, 2] {
-        world.cache.insert(file(1), BlockIndex(0), sealing(version), vec![version as u8; 1 << 20].into());
-        world.cache.close().await; // the queue to the disk has room for one
+async fn a_discarded_version_frees_its_memory_and_leaves_the_others() {
+    // With many others the version itself is looked for, with few of them all are looked at.
+    for others in [0, 500] {
+        let world = World::new(16 << 20, 16 << 20);
+        let shift = BlockShift::DEFAULT;
+        for version in [1, 2] {
+            world.cache.insert(file(1), BlockIndex(0), sealing(version), vec![version as u8; 1 << 20].into());
+        }
+        world.cache.close().await;
+        world.cache.drop_memory();
+        for number in 0..others {
+            world.store(file(2 + number), 0, 1, Bytes::from_static(b"another one"));
+        }
+        let empty = world.cache.usage().clean_memory;
+        let read = async |version: u64| {
+            let request = ReadRequest {
+                file: file(1),
+                shift,
+                size: 1 << 20,
+                offset: 0,
+                length: 40_000,
+                readahead: false,
+            };
+            let plan = world.cache.plan_read(&request);
+            let stored = [Stored::Version(sealing(version))];
+            let parts = world.cache.read(plan, &stored, &world.loader()).await.unwrap();
+            assert!(parts.concat() == vec![version as u8; 40_000]);
+            world.cache.usage().clean_memory
+        };
+        // Three pieces of each, from the disk.
+        let one = read(1).await - empty;
+        assert!(one > 3 << 14);
+        assert_eq!(read(2).await - empty, 2 * one);
+        world.cache.stage(file(1), BlockIndex(0), sealing(1), vec![1; 1 << 20].into()).keep().await;
+        assert!(world.cache.usage().clean_memory > empty + 2 * one + (1 << 20));
+        world.cache.discard(file(1), &[(BlockIndex(0), sealing(1)), (BlockIndex(1), sealing(2))]);
+        assert_eq!(world.cache.usage().clean_memory, empty + one);
+        let hits = world.cache.usage().memory_hits;
+        assert_eq!(read(2).await, empty + one);
+        assert_eq!(world.cache.usage().memory_hits, hits + 1);
+        assert_eq!(world.clouds.loads.load(Ordering::Relaxed), 0);
     }
-    world.cache.drop_memory();
-    let read = async |version: u64| {
-        let request =
-            ReadRequest { file: file(1), shift, size: 1 << 20, offset: 0, length: 4096, readahead: false };
-        let plan = world.cache.plan_read(&request);
-        world.cache.read(plan, &[Stored::Version(sealing(version))], &world.loader()).await.unwrap();
-        world.cache.usage().clean_memory
-    };
-    let one = read(1).await;
-    let both = read(2).await;
-    assert!(one > 0 && both == 2 * one, "a piece of each from the disk: {one}, {both}");
-    world.cache.insert(file(1), BlockIndex(0), sealing(1), vec![1; 1 << 20].into());
-    assert!(world.cache.usage().clean_memory > 1 << 20);
-    world.cache.discard(file(1), BlockIndex(0), sealing(1));
-    assert_eq!(world.cache.usage().clean_memory, one);
-    assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
-    assert!(world.cache.has(file(1), BlockIndex(0), sealing(2)));
-    world.cache.discard(file(1), BlockIndex(0), sealing(3));
-    assert_eq!(world.clouds.loads.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use file_system::{FileId, FileSystem};
 use ids::{BlockIndex, Version};
 use meta::{MetaStore, Mode, Priority};
+use upkeep::{Written, WrittenAs};
 
 use super::clones::life::{begin_write_back, end_write_back};
 use super::files::{content, file_of, remove, set_size, write_at};
-use super::node::{BLOCK, GC_DELAY, Node};
-use crate::row::{AttemptRow, MAX_ATTEMPTS};
+use super::node::{BLOCK, GC_DELAY, Node, SHIFT};
+use super::packs::{self, packing};
+use crate::row::{AttemptRow, GarbageVersion, MAX_ATTEMPTS};
 
 async fn collect(node: &Node) {
     node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
@@ -258,4 +260,60 @@ async fn a_file_with_more_attempts_than_a_transaction_takes_is_removed() {
     let garbage = node.volume.all_garbage(None, 99).await.unwrap();
     assert_eq!(garbage.iter().map(|row| row.versions.len()).sum::<usize>(), 700);
     node.check().await;
+}
+
+/// A block that was to be stored anew, and is a hole when it is looked at.
+async fn found_a_hole(node: &Node, file: FileId) {
+    let key = node.volume.inner.file_key(file.object);
+    let (claim, snapshot) = node.cache.claim_clean(key, SHIFT, BlockIndex(0), Box::new(())).unwrap();
+    plan(node, file, 0).await;
+    let written = [Written { snapshot, content: WrittenAs::Nothing }];
+    assert_eq!(node.volume.commit_written(&written).await.unwrap(), [true]);
+    drop(claim);
+}
+
+#[tokio::test]
+async fn numbers_of_attempts_that_came_to_nothing_are_not_given_again() {
+    for node in [Node::new().await, packing("rs:2+1").await] {
+        let file = file_of(&node, "a", b"").await;
+        set_size(&node, file, BLOCK).await;
+        node.write_back().await;
+        found_a_hole(&node, file).await;
+        found_a_hole(&node, file).await;
+        write_at(&node, file, 0, b"content").await;
+        assert_eq!(plan(&node, file, 0).await, Version(3));
+        node.write_back().await;
+        packs::collect(&node).await;
+        node.check().await;
+        node.check_clouds().await;
+        node.cache.drop_clean().await;
+        assert_eq!(&content(&node, file).await[..7], b"content");
+    }
+}
+
+#[tokio::test]
+async fn garbage_that_is_current_is_not_taken_out_of_its_pack() {
+    let node = packing("rs:2+1").await;
+    let file = file_of(&node, "a", b"content").await;
+    node.write_back().await;
+    // What must not be: the version that the block map has is in the garbage as well.
+    let inner = &node.volume.inner;
+    let mut tx = node.store.begin(Mode::Optimistic).await.unwrap();
+    let entry = inner.block_entry(&mut *tx, file.object, BlockIndex(0)).await.unwrap().unwrap();
+    let (key, policy) = {
+        let rows = inner.file_rows(&mut *tx, file.object).await.unwrap().unwrap();
+        (rows.key.clone(), rows.policy_id)
+    };
+    let version = GarbageVersion {
+        block: BlockIndex(0),
+        version: entry.version,
+        creator: entry.creator,
+        seal: entry.seal,
+    };
+    inner.put_garbage(&mut *tx, file.object, policy, &key, vec![version]).await.unwrap();
+    tx.commit(Priority::Upkeep).await.unwrap().durable().await.unwrap();
+    packs::collect(&node).await;
+    node.check().await;
+    node.cache.drop_clean().await;
+    assert_eq!(content(&node, file).await, b"content");
 }
