@@ -78,7 +78,7 @@ impl Volume {
 
 impl Inner {
     /// Gives every block a number that no attempt before had, and notes it durably. `None` for a file that was removed
-    /// meanwhile. A damaged row is the error of its block alone.
+    /// meanwhile, or will be as nobody can reach it. A damaged row is the error of its block alone.
     pub async fn begin_attempts(
         &self,
         blocks: &[Candidate],
@@ -106,7 +106,11 @@ impl Inner {
         &Candidate { object, block, ref file, next }: &Candidate,
         seal: SealId,
     ) -> Result<Option<Version>, VolumeError> {
-        // Whoever takes the file apart removes its key, and must not miss what is noted here.
+        // Whoever takes a file apart may have removed its block map already, and with it what tells which numbers were given.
+        if self.record.read().doomed || self.references.is_lost(object) {
+            return Ok(None);
+        }
+        // He removes its key, and must not miss what is noted here.
         let Some(key) = self.key_row(transaction, object).await? else { return Ok(None) };
         transaction.touch(&self.keys.attempts_guard(object));
         let creator = self.node.gateway;

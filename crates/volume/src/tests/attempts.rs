@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use file_system::{FileId, FileSystem};
+use file_system::conformance::scene::{begin, commit};
+use file_system::{Authority, FileId, FileSystem, Position};
 use ids::{BlockIndex, Version};
 use meta::{MetaStore, Mode, Priority};
-use upkeep::{Written, WrittenAs};
+use upkeep::{Plan, Written, WrittenAs};
 
 use super::clones::life::{begin_write_back, end_write_back};
 use super::files::{content, file_of, remove, set_size, write_at};
 use super::node::{BLOCK, GC_DELAY, Node, SHIFT};
 use super::packs::{self, packing};
-use crate::row::{AttemptRow, GarbageVersion, MAX_ATTEMPTS};
+use crate::row::{AttemptRow, BlockEntry, CHUNK_BLOCKS, GarbageVersion, MAX_ATTEMPTS};
 
 async fn collect(node: &Node) {
     node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
@@ -22,7 +23,7 @@ async fn collect(node: &Node) {
 
 async fn plan(node: &Node, file: FileId, block: u64) -> Version {
     let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(block))]).await.unwrap();
-    let Some(Ok(upkeep::Plan::Store(new))) = plans.into_iter().next() else { panic!("nothing to store") };
+    let Some(Ok(Plan::Store(new))) = plans.into_iter().next() else { panic!("nothing to store") };
     new.identity.version
 }
 
@@ -111,6 +112,7 @@ async fn a_file_that_was_removed_before_the_crash_takes_its_attempts_along() {
 async fn an_attempt_that_is_planned_while_its_file_is_taken_apart_is_not_missed() {
     let node = Node::new().await;
     let file = file_of(&node, "a", b"content").await;
+    let held = node.volume.reference(file);
     remove(&node, "a").await;
     let mut reaper = node.store.begin(Mode::Optimistic).await.unwrap();
     let (inner, mut rows, mut freed) = (&node.volume.inner, 100, Default::default());
@@ -118,9 +120,10 @@ async fn an_attempt_that_is_planned_while_its_file_is_taken_apart_is_not_missed(
     plan(&node, file, 0).await;
     assert!(matches!(reaper.commit(Priority::Upkeep).await, Err(meta::MetaError::Conflict)));
     // The other way round there is nothing to plan any more.
+    drop(held);
     assert_eq!(node.volume.reap_orphans(9).await.unwrap(), 1);
     let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
-    assert!(matches!(plans[..], [Ok(upkeep::Plan::Nothing)]));
+    assert!(matches!(plans[..], [Ok(Plan::Nothing)]));
     assert_eq!(noted(&node).await, 0);
     assert_eq!(node.volume.all_garbage(None, 9).await.unwrap().len(), 1);
 }
@@ -274,16 +277,17 @@ async fn found_a_hole(node: &Node, file: FileId) {
 
 #[tokio::test]
 async fn numbers_of_attempts_that_came_to_nothing_are_not_given_again() {
-    for node in [Node::new().await, packing("rs:2+1").await] {
+    for (node, stored) in [(Node::new().await, 2), (packing("rs:2+1").await, 1)] {
         let file = file_of(&node, "a", b"").await;
-        set_size(&node, file, BLOCK).await;
-        node.write_back().await;
+        set_size(&node, file, 100).await;
         found_a_hole(&node, file).await;
         found_a_hole(&node, file).await;
         write_at(&node, file, 0, b"content").await;
         assert_eq!(plan(&node, file, 0).await, Version(3));
+        file_of(&node, "b", b"which travels with the other one").await;
         node.write_back().await;
         packs::collect(&node).await;
+        assert_eq!(node.stored(), [stored, stored, stored, 0]);
         node.check().await;
         node.check_clouds().await;
         node.cache.drop_clean().await;
@@ -294,26 +298,56 @@ async fn numbers_of_attempts_that_came_to_nothing_are_not_given_again() {
 #[tokio::test]
 async fn garbage_that_is_current_is_not_taken_out_of_its_pack() {
     let node = packing("rs:2+1").await;
-    let file = file_of(&node, "a", b"content").await;
+    let files = packs::files(&node, 2).await;
     node.write_back().await;
+    assert_eq!(node.stored(), [1, 1, 1, 0]);
     // What must not be: the version that the block map has is in the garbage as well.
-    let inner = &node.volume.inner;
+    let (inner, object) = (&node.volume.inner, files[0].object);
     let mut tx = node.store.begin(Mode::Optimistic).await.unwrap();
-    let entry = inner.block_entry(&mut *tx, file.object, BlockIndex(0)).await.unwrap().unwrap();
-    let (key, policy) = {
-        let rows = inner.file_rows(&mut *tx, file.object).await.unwrap().unwrap();
-        (rows.key.clone(), rows.policy_id)
-    };
-    let version = GarbageVersion {
-        block: BlockIndex(0),
-        version: entry.version,
-        creator: entry.creator,
-        seal: entry.seal,
-    };
-    inner.put_garbage(&mut *tx, file.object, policy, &key, vec![version]).await.unwrap();
+    let BlockEntry { version, creator, seal, .. } =
+        inner.block_entry(&mut *tx, object, BlockIndex(0)).await.unwrap().unwrap();
+    let rows = inner.file_rows(&mut *tx, object).await.unwrap().unwrap();
+    let garbage = vec![GarbageVersion { block: BlockIndex(0), version, creator, seal }];
+    inner.put_garbage(&mut *tx, object, rows.policy_id, &rows.key, garbage).await.unwrap();
     tx.commit(Priority::Upkeep).await.unwrap().durable().await.unwrap();
     packs::collect(&node).await;
     node.check().await;
     node.cache.drop_clean().await;
-    assert_eq!(content(&node, file).await, b"content");
+    assert_eq!(content(&node, files[0]).await, packs::text_of(0));
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_file_that_is_being_taken_apart_is_not_written_back() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"old").await;
+    write_at(&node, file, CHUNK_BLOCKS * BLOCK, b"another part of the block map").await;
+    node.write_back().await;
+    let copy = file_of(&node, "b", b"").await;
+    let at = |file| Position { file, offset: 0, authority: Authority::Checked };
+    let mut tx = begin(&node.fs()).await;
+    tx.clone_range(at(file), at(copy), 0, true).await.unwrap();
+    commit(tx).await;
+    write_at(&node, file, 0, b"new").await;
+    remove(&node, "a").await;
+    // The beginning of the block map goes, the rest stays for the next transaction.
+    let inner = &node.volume.inner;
+    for rows in 1.. {
+        let mut reaper = node.store.begin(Mode::Optimistic).await.unwrap();
+        let (mut rows, mut freed) = (rows, Default::default());
+        assert!(!inner.take_apart(&mut *reaper, file.object, false, &mut rows, &mut freed).await.unwrap());
+        reaper.commit(Priority::Upkeep).await.unwrap().durable().await.unwrap();
+        let mut tx = node.store.begin(Mode::Optimistic).await.unwrap();
+        let chunk = tx.get(&inner.keys.chunk(file.object, BlockIndex(0))).await.unwrap();
+        if chunk.is_none() {
+            break;
+        }
+    }
+    // By a number that the clone's block has.
+    let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
+    assert!(matches!(plans[..], [Ok(Plan::Nothing)]));
+    node.write_back().await;
+    packs::collect(&node).await;
+    node.check().await;
+    node.cache.drop_clean().await;
+    assert_eq!(&content(&node, copy).await[..3], b"old");
 }

@@ -59,12 +59,14 @@ async fn what_nobody_refers_to_any_more_gives_its_memory_back_with_the_commit() 
 async fn a_write_back_that_overtakes_the_reaper_leaves_no_row_behind() {
     let node = Node::new().await;
     let file = file_of(&node, "a", b"dirty").await;
+    let held = node.volume.reference(file); // otherwise nothing of it is written back
     remove(&node, "a").await;
     let mut reaper = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
     let (inner, mut rows, mut freed) = (&node.volume.inner, 100, Default::default());
     assert!(inner.take_apart(&mut *reaper, file.object, false, &mut rows, &mut freed).await.unwrap());
     node.write_back().await;
     assert!(matches!(reaper.commit(meta::Priority::Upkeep).await, Err(meta::MetaError::Conflict)));
+    drop(held);
     assert_eq!(node.volume.reap_orphans(100).await.unwrap(), 1);
     node.check().await;
 }
