@@ -30,7 +30,9 @@
 //! The version numbers of all attempts are noted before anything is stored, in one transaction for many blocks, and the
 //! [`SealId`](blocks::SealId) of all sealings of one start of the node is random: no pair of version and seal id ever stands for two
 //! contents, and no late upload of a dead process meets a name that is in use. The commit of a block, and whoever takes its file apart,
-//! turns what is noted and did not become current into garbage; a start does that with all that it finds (decision 14).
+//! turns what is noted and did not become current into garbage; a start does that with all that it finds (decision 14). A commit burns
+//! their numbers, also if nothing came to be stored. Of a file that nobody can reach any more nothing is stored: with its block map it is forgotten
+//! which numbers were given.
 //!
 //! A hole in the middle of a file is a cut as far as whole blocks go; the rest of it is dirty zeros. Whoever makes the first
 //! chunk of a range of the map touches `cut` as well: a cut that has looked for chunks must not miss it.

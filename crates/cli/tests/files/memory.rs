@@ -8,7 +8,7 @@ use crate::support::KURMA;
 use crate::world::{World, output, tool};
 
 /// Files of the large tree, and of the small one.
-const FILES: usize = 12_000;
+const FILES: usize = 24_000;
 const FEW: usize = 3_000;
 const SIDE_BY_SIDE: usize = 100;
 /// KiB that a tool may need more for the large tree than for the small one: queues are filled better, and what has been freed is kept.
@@ -29,8 +29,7 @@ fn plant(root: &Path, files: usize) {
         if number % SIDE_BY_SIDE == 0 {
             std::fs::create_dir_all(&folder).unwrap();
         }
-        // A long name: whoever keeps something of each file is found out sooner.
-        std::fs::write(folder.join(format!("{number:0>250}")), "x").unwrap();
+        std::fs::write(folder.join(format!("a-file-with-a-name-of-some-length-{number}")), "x").unwrap();
     }
 }
 
