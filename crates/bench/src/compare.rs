@@ -36,9 +36,9 @@ const IDLE: usize = 400;
 pub struct Compare {
     #[command(flatten)]
     setting: Setting,
-    /// Only workloads whose name contains this
+    /// Only workloads whose name contains this; may be given more than once
     #[arg(long)]
-    only: Option<String>,
+    only: Vec<String>,
     /// Numbers of clients
     #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
     clients: Vec<usize>,
@@ -156,7 +156,7 @@ pub async fn run(arguments: Compare) -> Result<()> {
     save(&results)?;
     for workload in workload::all(setting.shrink as u64) {
         let name = workload.name();
-        if arguments.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+        if !workload::is_among(&arguments.only, &name) {
             continue;
         }
         for count in workload.clients(&arguments.clients) {

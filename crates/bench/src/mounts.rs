@@ -5,6 +5,7 @@
 
 mod folder;
 mod peer;
+mod program;
 mod run;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use crate::setting::Setting;
 use crate::workload::{self, Workload};
 use folder::Folder;
 use peer::Mounted;
+pub use program::Program;
 
 /// Files written before the peer is killed, to see whether it keeps its word.
 const CHECKED_FILES: u64 = 200;
@@ -27,9 +29,9 @@ pub struct Mounts {
     setting: Setting,
     /// Scripts of the peers: those of `crates/bench/peers`, or others like them
     peers: Vec<PathBuf>,
-    /// Only workloads whose name contains this
+    /// Only workloads whose name contains this; may be given more than once
     #[arg(long)]
-    only: Option<String>,
+    only: Vec<String>,
     /// Numbers of clients: threads with a directory each
     #[arg(long, value_delimiter = ',', default_value = "1,16")]
     clients: Vec<usize>,
@@ -63,8 +65,10 @@ pub fn run(arguments: &Mounts) -> Result<()> {
             flushes: None,
         });
     }
-    for workload in workload::all(setting.shrink as u64).into_iter().filter(|it| Folder::can(*it)) {
-        if arguments.only.as_ref().is_some_and(|only| !workload.name().contains(only.as_str())) {
+    let shrink = setting.shrink as u64;
+    let calls = workload::all(shrink).into_iter().filter(|it| Folder::can(*it));
+    for workload in calls.chain(Program::all(shrink).map(Workload::Program)) {
+        if !workload::is_among(&arguments.only, &workload.name()) {
             continue;
         }
         for count in workload.clients(&arguments.clients) {

@@ -12,6 +12,7 @@ mod run;
 
 use bytes::Bytes;
 
+use crate::mounts::Program;
 use crate::personality::{self, Personality};
 
 pub use client::{Client, connect};
@@ -46,6 +47,8 @@ pub enum Workload {
     /// So many reads among [`mix::OPERATIONS`] reads and writes of one open.
     Mix(usize),
     Load(Personality),
+    /// Through mount points only.
+    Program(Program),
 }
 
 pub const MIB: u64 = 1 << 20;
@@ -58,7 +61,7 @@ const VECTOR: u64 = 250;
 /// How often each client goes over what it reads or looks at warm, for a time that can be measured.
 pub const PASSES: u64 = 4;
 
-/// All of them, with everything divided by `shrink`.
+/// All that go to a server, with everything divided by `shrink`.
 pub fn all(shrink: u64) -> Vec<Workload> {
     use Workload::*;
     let mut all = vec![SequentialWrite, SequentialReadWarm, SequentialReadCold];
@@ -73,6 +76,11 @@ pub fn all(shrink: u64) -> Vec<Workload> {
     all.extend([10, 30, 50].map(Mix));
     all.extend(personality::FULL.map(|personality| Load(personality.shrunk(shrink as usize))));
     all
+}
+
+/// Whether a name has one of these parts, if there are any.
+pub fn is_among(parts: &[String], name: &str) -> bool {
+    parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
 }
 
 impl Workload {
@@ -98,6 +106,7 @@ impl Workload {
                 format!("{reads} reads and {} writes of 4 KiB", mix::OPERATIONS - reads)
             }
             Workload::Load(personality) => personality.name.into(),
+            Workload::Program(program) => program.name().into(),
         }
     }
 
@@ -202,6 +211,7 @@ impl Workload {
                 };
                 (load(personality), source)
             }
+            Workload::Program(program) => (program.about(), "programs as they are"),
         }
     }
 
@@ -213,6 +223,7 @@ impl Workload {
             Workload::List => "directories",
             Workload::LockedRead { .. } => "reads",
             Workload::Recall { .. } => "opens",
+            Workload::Program(program) => program.unit(),
             _ => "operations",
         }
     }
@@ -236,6 +247,7 @@ impl Workload {
             Workload::Recall { .. } => 1_000,
             Workload::Mix(_) => return mix::amount(shrink),
             Workload::Load(personality) => return personality.acts() as u64,
+            Workload::Program(program) => return program.amount(),
         };
         (full / shrink).max(16 * PASSES)
     }
@@ -265,7 +277,7 @@ impl Workload {
     /// The numbers of clients that it is for, of those that were asked for: personalities have threads of their own.
     pub fn clients(self, asked: &[usize]) -> Vec<usize> {
         match self {
-            Workload::Load(_) => vec![1],
+            Workload::Load(_) | Workload::Program(_) => vec![1],
             _ => asked.to_vec(),
         }
     }

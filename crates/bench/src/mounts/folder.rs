@@ -38,6 +38,10 @@ impl Folder {
         Ok(Folder { number, path, log: Mutex::default() })
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -12,6 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::folder::Folder;
 use super::peer::Mounted;
+use super::program::Step;
 use crate::compare::Sample;
 use crate::kernel::Totals;
 use crate::latency::{Latencies, Recorder};
@@ -39,6 +40,10 @@ pub fn measure(
     let cpu_until_settled = peer.cpu_micros()? - cpu;
     let clouds = peer.clouds()?.iter().map(|it| it.since(&clouds)).collect();
     each(&folders, |folder| match workload {
+        Workload::Program(program) => {
+            program.check(folder.path())?;
+            folder.remove_all()
+        }
         Workload::Load(personality) if !last => folder.turn_back(personality),
         Workload::Create | Workload::SmallWrite(_) => folder.remove_all(),
         _ if last => folder.remove_all(),
@@ -51,6 +56,7 @@ pub fn measure(
 /// Makes what `workload` needs and does not measure. What lasts is made `first` only.
 fn prepare(folder: &Folder, workload: Workload, share: u64, first: bool, content: &[u8]) -> Result<()> {
     match workload {
+        Workload::Program(program) => program.prepare(folder.path()),
         Workload::SequentialReadWarm if first => folder.fill(share / PASSES, content),
         Workload::RandomRead(_) | Workload::RandomWrite(_) if first => folder.fill(RANDOM_FILE, content),
         Workload::Stat if first => (0..share / PASSES).try_for_each(|at| folder.create(at)),
@@ -119,6 +125,7 @@ struct Lane<'a> {
     big: Option<File>,
     content: &'a [u8],
     acts: VecDeque<Act>,
+    steps: VecDeque<Step>,
 }
 
 impl<'a> Lane<'a> {
@@ -134,6 +141,10 @@ impl<'a> Lane<'a> {
             Workload::Load(personality) => personality.rounds(number).into_iter().flatten().collect(),
             _ => VecDeque::new(),
         };
+        let steps = match workload {
+            Workload::Program(program) => program.steps().into(),
+            _ => VecDeque::new(),
+        };
         let big = match workload {
             Workload::SequentialWrite
             | Workload::SequentialReadWarm
@@ -142,7 +153,7 @@ impl<'a> Lane<'a> {
             _ => None,
         };
         let random = SmallRng::seed_from_u64((folder.number as u64) << 32 | number as u64);
-        Ok(Lane { workload, folder, next, share, random, big, content, acts })
+        Ok(Lane { workload, folder, next, share, random, big, content, acts, steps })
     }
 
     /// All that is left, and what belongs to it at its end.
@@ -166,6 +177,11 @@ impl<'a> Lane<'a> {
             let Some(act) = self.acts.pop_front() else { return Ok(None) };
             self.folder.act(personality, &act, self.content)?;
             return Ok(Some(act.kind()));
+        }
+        if let Workload::Program(_) = self.workload {
+            let Some(step) = self.steps.pop_front() else { return Ok(None) };
+            step.run(self.folder.path())?;
+            return Ok(Some(step.kind));
         }
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         if n >= self.share {
