@@ -126,7 +126,8 @@ impl Program {
             Kind::Make => {
                 let program = folder.join("sources/program");
                 let length = fs::metadata(&program).context("make has linked nothing")?.len();
-                return Ok(ensure!(length > 0, "{} is empty", program.display()));
+                ensure!(length > 0, "{} is empty", program.display());
+                return Ok(());
             }
         };
         for (name, text) in self.sources() {
