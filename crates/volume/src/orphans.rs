@@ -81,15 +81,17 @@ impl Inner {
         while at < orphans.len() {
             // Counted only when it is durable; who checks the count waits for that.
             let _counting = self.counting.read().await;
+            let uncounted = self.usage.begin();
             let (finished, freed) = match self.take_some_apart(&orphans[at..], named, rows).await {
                 // Maps without two neighbours alike, and the books of what they share.
                 Err(VolumeError::Meta(MetaError::TooLarge { .. })) if rows > FEWEST_ROWS => {
+                    uncounted.count(Amount::default());
                     rows /= 2;
                     continue;
                 }
                 done => done?,
             };
-            self.usage.add(freed);
+            uncounted.count(freed);
             at += finished;
         }
         Ok(orphans.len())

@@ -99,11 +99,11 @@ impl Volume {
     }
 
     /// Saves the usage. Every few minutes; and with `closing` when nothing follows, so that the next start need
-    /// not count.
+    /// not count, unless a task was ended while it waited for a commit.
     pub async fn save_usage(&self, closing: bool) -> Result<(), VolumeError> {
         let inner = &self.inner;
         upkeep_transaction!(inner.node, |transaction| {
-            transaction.put(inner.keys.usage(), inner.usage.get().encode(closing));
+            transaction.put(inner.keys.usage(), inner.usage.get().encode(closing && inner.usage.is_exact()));
             Ok(())
         })
     }
