@@ -98,8 +98,9 @@ pub trait Transaction: Send {
     /// Payload bytes attached so far.
     fn attached_bytes(&self) -> u64;
 
-    /// Has `then` run when the commit has made the writes visible, which it need not have made durable yet. It is not run if the commit
-    /// fails, or changes nothing. Short work that only saves something: a crash forgets it.
+    /// Has `then` run when the commit has made the writes visible, which it need not have made durable yet: before anybody has the store
+    /// for himself ([`Mode::Exclusive`]), and even if nobody waits for the commit any more. It is not run if the commit fails, or changes
+    /// nothing. Short work on what is in memory alone: a crash forgets it.
     fn afterwards(&mut self, then: Box<dyn FnOnce() + Send>);
 
     /// Checks that nothing read has changed, and makes the writes and attachments visible, all or none.

@@ -217,6 +217,7 @@ impl LocalTransaction {
         if wake {
             shared.work.notify_one();
         }
+        self.afterwards.into_iter().for_each(|then| then());
         Ok(Committed { lsn: Some(lsn), pending: Some(Pending { journal: shared.journal.clone(), lsn }) })
     }
 }
@@ -290,14 +291,11 @@ impl Transaction for LocalTransaction {
         self.afterwards.push(then);
     }
 
-    async fn commit(mut self: Box<Self>, priority: Priority) -> Result<Committed, MetaError> {
+    async fn commit(self: Box<Self>, priority: Priority) -> Result<Committed, MetaError> {
         if self.writes.is_empty() && self.attachments.is_empty() && self.touches.is_empty() {
             return self.commit_reads();
         }
-        let afterwards = std::mem::take(&mut self.afterwards);
-        let committed = self.commit_writes(priority).await?;
-        afterwards.into_iter().for_each(|then| then());
-        Ok(committed)
+        self.commit_writes(priority).await
     }
 }
 

@@ -49,7 +49,6 @@ impl Volume {
     /// memory for every object and for every block that is shared (some 100 bytes).
     pub async fn check(&self) -> Result<Vec<Finding>, VolumeError> {
         let inner = &self.inner;
-        let _counted = inner.counting.write().await;
         // Holding an exclusive transaction keeps the state still; it is read by others.
         let still = inner.node.store.begin(meta::Mode::Exclusive).await?;
         let mut check = Check {

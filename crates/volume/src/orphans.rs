@@ -79,31 +79,25 @@ impl Inner {
     pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
         let (mut at, mut rows) = (0, ROWS);
         while at < orphans.len() {
-            // Counted only when it is durable; who checks the count waits for that.
-            let _counting = self.counting.read().await;
-            let uncounted = self.usage.begin();
-            let (finished, freed) = match self.take_some_apart(&orphans[at..], named, rows).await {
+            at += match self.take_some_apart(&orphans[at..], named, rows).await {
                 // Maps without two neighbours alike, and the books of what they share.
                 Err(VolumeError::Meta(MetaError::TooLarge { .. })) if rows > FEWEST_ROWS => {
-                    uncounted.count(Amount::default());
                     rows /= 2;
                     continue;
                 }
                 done => done?,
             };
-            uncounted.count(freed);
-            at += finished;
         }
         Ok(orphans.len())
     }
 
-    /// In one transaction; how many are gone, and what they had.
+    /// In one transaction; how many are gone.
     async fn take_some_apart(
         &self,
         orphans: &[ObjectId],
         named: bool,
         rows: usize,
-    ) -> Result<(usize, Amount), VolumeError> {
+    ) -> Result<usize, VolumeError> {
         upkeep_transaction!(self.node, |transaction| {
             let (mut rows, mut freed, mut finished) = (rows, Amount::default(), 0);
             for &object in orphans {
@@ -112,8 +106,9 @@ impl Inner {
                 }
                 finished += 1;
             }
+            self.usage.add_with(transaction, freed);
             environment::failpoint!("reap.before-commit");
-            Ok((finished, freed))
+            Ok(finished)
         })
     }
 

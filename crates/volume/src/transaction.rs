@@ -400,11 +400,9 @@ impl Transaction for VolumeTransaction {
             ));
         }
         let orphans = self.write_objects();
-        let VolumeTransaction { volume, meta, usage, written, admission, .. } = *self;
-        let uncounted = volume.usage.begin();
-        let committed = meta.commit(Priority::Client).await;
-        uncounted.count(if committed.is_ok() { usage } else { Amount::default() });
-        let committed = committed.map_err(meta_error)?;
+        let VolumeTransaction { volume, mut meta, usage, written, admission, .. } = *self;
+        volume.usage.add_with(&mut *meta, usage);
+        let committed = meta.commit(Priority::Client).await.map_err(meta_error)?;
         drop(admission);
         if !orphans.is_empty() {
             volume.references.orphaned(orphans.iter().map(|(object, _)| *object));

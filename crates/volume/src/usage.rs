@@ -1,4 +1,5 @@
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 
@@ -12,26 +13,6 @@ const FORMAT: u8 = 1;
 pub(crate) struct Usage {
     objects: AtomicI64,
     bytes: AtomicI64,
-    /// Whether somebody gave up waiting for a commit that he would have counted.
-    doubtful: AtomicBool,
-}
-
-/// A commit under way whose change is not counted yet. Who lets go of it uncounted, since his task ends, leaves a usage
-/// that is not to be relied on.
-pub(crate) struct Uncounted<'a>(&'a Usage);
-
-impl Uncounted<'_> {
-    /// The commit is done, or came to nothing, which is a change of nothing.
-    pub fn count(self, amount: Amount) {
-        self.0.add(amount);
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Uncounted<'_> {
-    fn drop(&mut self) {
-        self.0.doubtful.store(true, Ordering::Relaxed);
-    }
 }
 
 /// A change of the usage, or a state of it.
@@ -47,14 +28,12 @@ impl Usage {
         self.bytes.fetch_add(amount.bytes, Ordering::Relaxed);
     }
 
-    /// Before a commit that changes it.
-    pub fn begin(&self) -> Uncounted<'_> {
-        Uncounted(self)
-    }
-
-    /// Whether all that was committed is counted.
-    pub fn is_exact(&self) -> bool {
-        !self.doubtful.load(Ordering::Relaxed)
+    /// With the commit of `transaction`, whoever still waits for that.
+    pub fn add_with(self: &Arc<Self>, transaction: &mut dyn meta::Transaction, amount: Amount) {
+        if amount != Amount::default() {
+            let usage = self.clone();
+            transaction.afterwards(Box::new(move || usage.add(amount)));
+        }
     }
 
     pub fn get(&self) -> Amount {
@@ -86,20 +65,5 @@ impl std::ops::AddAssign for Amount {
     fn add_assign(&mut self, other: Amount) {
         self.objects += other.objects;
         self.bytes += other.bytes;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_gives_up_waiting_for_a_commit_leaves_a_usage_that_is_counted_anew() {
-        let usage = Usage::default();
-        usage.begin().count(Amount { objects: 1, bytes: 5 });
-        assert!(usage.is_exact());
-        assert_eq!(usage.get(), Amount { objects: 1, bytes: 5 });
-        drop(usage.begin());
-        assert!(!usage.is_exact());
     }
 }

@@ -56,11 +56,9 @@ pub(crate) struct Inner {
     pub spreads: RwLock<Spreads>,
     pub epochs: Epochs,
     pub references: Arc<References>,
-    pub usage: Usage,
+    pub usage: Arc<Usage>,
     /// A read has put something into the repair queue.
     pub repair_queued: Notify,
-    /// Held for reading while something is committed that changes the usage only later.
-    pub counting: tokio::sync::RwLock<()>,
     /// What holds the packs that this start makes.
     pub packs: tokio::sync::Mutex<Vec<PackFile>>,
     pub rekeying: Rekeying,
@@ -99,11 +97,11 @@ impl Volume {
     }
 
     /// Saves the usage. Every few minutes; and with `closing` when nothing follows, so that the next start need
-    /// not count, unless a task was ended while it waited for a commit.
+    /// not count.
     pub async fn save_usage(&self, closing: bool) -> Result<(), VolumeError> {
         let inner = &self.inner;
         upkeep_transaction!(inner.node, |transaction| {
-            transaction.put(inner.keys.usage(), inner.usage.get().encode(closing && inner.usage.is_exact()));
+            transaction.put(inner.keys.usage(), inner.usage.get().encode(closing));
             Ok(())
         })
     }

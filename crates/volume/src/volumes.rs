@@ -25,7 +25,7 @@ use crate::rekey::Rekeying;
 use crate::row::{BadRow, Inode, Policy, Special, StoreHeader, Tier, VolumeRecord, encode_policy};
 use crate::scan_marks::read_quarantine;
 use crate::spread::{MAX_VARIANTS, encode_spread, read_spreads};
-use crate::usage::{Amount, Usage};
+use crate::usage::Amount;
 use crate::volume::{Inner, Volume, read_policies};
 
 /// Format of the schema; see the front page of the crate.
@@ -528,9 +528,8 @@ async fn open_volume(node: &Arc<Node>, keys: Keys, record: VolumeRecord) -> Resu
         spreads: RwLock::new(spreads),
         epochs,
         references,
-        usage: Usage::default(),
+        usage: Arc::default(),
         repair_queued: Notify::new(),
-        counting: Default::default(),
         packs: Default::default(),
         rekeying: Rekeying::default(),
         keeps_contents: AtomicBool::new(true),

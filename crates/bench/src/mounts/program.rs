@@ -39,6 +39,8 @@ const fn step(kind: &'static str, program: &'static str, arguments: &'static [&'
     Step { kind, program, arguments }
 }
 
+/// Says nothing if nothing has changed.
+const STATUS: Step = step("status", "git", &["-C", "made/clone", "status", "--porcelain"]);
 /// At the end of each: what the kernel has kept goes to the mount point, and lasts.
 const SYNC: Step = step("sync", "sync", &["--file-system", "."]);
 
@@ -94,7 +96,7 @@ impl Program {
                 step("add", "git", &["-C", "sources", "add", "--all"]),
                 step("commit", "git", &["-C", "sources", "commit", "--quiet", "--message=sources"]),
                 step("clone", "git", &["clone", "--quiet", "--no-hardlinks", "sources", "made/clone"]),
-                step("status", "git", &["-C", "made/clone", "status", "--porcelain"]),
+                STATUS,
                 SYNC,
             ],
             Kind::Make => vec![step("make", "make", &["--silent", "--jobs=2", "--directory=sources"]), SYNC],
@@ -136,8 +138,7 @@ impl Program {
             ensure!(found == text.as_bytes(), "{} is another file than was packed", path.display());
         }
         if self.kind == Kind::Git {
-            let changes =
-                step("status", "git", &["-C", "made/clone", "status", "--porcelain"]).run(folder)?;
+            let changes = STATUS.run(folder)?;
             ensure!(changes.is_empty(), "a fresh clone has changes: {changes}");
         }
         Ok(())
@@ -160,17 +161,19 @@ impl Program {
 }
 
 impl Step {
-    /// What it has said. It sees no configuration of whoever measures.
+    /// What it has said. It sees no settings of whoever measures, and no repository of his.
     pub fn run(&self, folder: &Path) -> Result<String> {
-        let who = [("GIT_AUTHOR_NAME", "bench"), ("GIT_AUTHOR_EMAIL", "bench@localhost")];
-        let committer = [("GIT_COMMITTER_NAME", "bench"), ("GIT_COMMITTER_EMAIL", "bench@localhost")];
-        let done = Command::new(self.program)
+        let of_others = |name: &str| name.starts_with("GIT_") || name.starts_with("MAKE");
+        let mut command = Command::new(self.program);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| of_others(&name.to_string_lossy())) {
+            command.env_remove(name);
+        }
+        let done = command
             .args(self.arguments)
             .current_dir(folder)
-            .envs(who)
-            .envs(committer)
+            .envs([("GIT_AUTHOR_NAME", "bench"), ("GIT_AUTHOR_EMAIL", "bench@localhost")])
+            .envs([("GIT_COMMITTER_NAME", "bench"), ("GIT_COMMITTER_EMAIL", "bench@localhost")])
             .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")])
-            .env_remove("MAKEFLAGS")
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("running {}; is it installed?", self.program))?;

@@ -1,11 +1,14 @@
 use std::time::Duration;
 
+use file_system::conformance::model::ManualClock;
 use file_system::conformance::scene::*;
 use file_system::{FileSystem, FsError, XattrName};
+use futures::FutureExt as _;
 use ids::BlockIndex;
+use journal::WriterKind;
 
 use super::files::{file_of, remove};
-use super::node::{BLOCK, GC_DELAY, Node};
+use super::node::{BLOCK, GC_DELAY, Node, Site};
 
 #[tokio::test]
 async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {
@@ -25,6 +28,22 @@ async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {
     let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
     let scan = meta::Scan { start: &start, end: &end, guard: None, limit: 100 };
     assert!(tx.scan(scan).await.unwrap().is_empty());
+    node.check().await;
+}
+
+#[tokio::test]
+async fn a_removal_whose_commit_nobody_waits_for_any_more_is_counted() {
+    let mut site = Site::new(ManualClock::new());
+    // Else who waits for the disk writes to it himself, and has waited before he can be ended.
+    site.journal.writer = WriterKind::Task;
+    let node = Node::start(site).await;
+    let before = node.volume.usage();
+    file_of(&node, "a", b"content").await;
+    remove(&node, "a").await;
+    // As a stop that does not wait for a slow disk.
+    let reaped = node.volume.reap_orphans(100).now_or_never();
+    assert!(reaped.is_none(), "it waits for the disk");
+    assert_eq!(node.volume.usage(), before);
     node.check().await;
 }
 
