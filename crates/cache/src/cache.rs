@@ -338,10 +338,8 @@ impl Cache {
     /// Forgets all clean blocks, in memory and on disk (`kurma cache drop`). Dirty data stays.
     pub async fn drop_clean(&self) {
         self.inner.clean.clear_memory();
-        if let Some(disk) = self.inner.clean.disk().cloned() {
-            disk.written().await;
-            // A panic in there would have dropped what was to be dropped.
-            let _ = tokio::task::spawn_blocking(move || disk.clear()).await;
+        if let Some(disk) = self.inner.clean.disk() {
+            disk.clear().await;
         }
     }
 
@@ -365,10 +363,8 @@ impl Cache {
 
     /// Finishes the disk tier's current file, so that a restart finds everything. Further inserts are fine.
     pub async fn close(&self) {
-        if let Some(disk) = self.inner.clean.disk().cloned() {
-            disk.written().await;
-            // A panic in there costs cached blocks only.
-            let _ = tokio::task::spawn_blocking(move || disk.finish()).await;
+        if let Some(disk) = self.inner.clean.disk() {
+            disk.finish().await;
         }
     }
 }

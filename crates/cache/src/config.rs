@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use journal::WriterKind;
+
 /// Budgets of a node's cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
@@ -18,6 +20,8 @@ pub struct CacheConfig {
     pub disk: u64,
     /// Where the disk tier lives: a directory of its own.
     pub directory: PathBuf,
+    /// Where the disk tier is written.
+    pub disk_writer: WriterKind,
     /// The largest readahead window of one sequential reader, in bytes; zero turns readahead off.
     pub readahead: u64,
     /// How long a block rests after its last change before it is written back, unless it is full, flushed, or
@@ -34,6 +38,7 @@ impl CacheConfig {
             journal: u64::MAX,
             disk: 0,
             directory,
+            disk_writer: WriterKind::Thread,
             readahead: 16 << 20,
             write_back_wait: Duration::from_secs(5),
         }

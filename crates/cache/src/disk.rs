@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use environment::Environment;
+use journal::WriterKind;
 use parking_lot::{Mutex, RwLock};
 use seal::NodeKey;
 use tokio::sync::Notify;
@@ -21,6 +22,8 @@ const SHARDS: usize = 16;
 const REGIONS: u64 = 64;
 /// No region is smaller, so that a block of the largest size fits.
 const SMALLEST_REGION: u64 = 32 << 20;
+/// No region has more than this part of the tier, in bytes or entries.
+const LEAST_REGIONS: u64 = 4;
 /// Memory for the index may take this part of the cache's memory ...
 const INDEX_SHARE: u64 = 8;
 /// ... at this many bytes an entry.
@@ -49,6 +52,7 @@ pub(crate) struct DiskTier {
     environment: Environment,
     node_key: NodeKey,
     directory: PathBuf,
+    writer_kind: WriterKind,
     capacity: u64,
     region_bytes: u64,
     most_entries: u64,
@@ -100,11 +104,12 @@ impl DiskTier {
         node_key: NodeKey,
         stats: Arc<Stats>,
     ) -> Result<Option<Arc<DiskTier>>, CacheError> {
-        let region_bytes = (config.disk / REGIONS).max(SMALLEST_REGION).min(config.disk / 4);
+        let region_bytes = (config.disk / REGIONS).max(SMALLEST_REGION).min(config.disk / LEAST_REGIONS);
         let tier = DiskTier {
             environment: environment.clone(),
             node_key,
             directory: config.directory.clone(),
+            writer_kind: config.disk_writer,
             capacity: config.disk,
             region_bytes,
             most_entries: (config.memory / INDEX_SHARE / ENTRY_BYTES).max(1024),
@@ -159,7 +164,8 @@ impl DiskTier {
                 }
             }
         }
-        while self.bytes.load(Ordering::Relaxed) + self.region_bytes > self.capacity
+        while (self.bytes.load(Ordering::Relaxed) + self.region_bytes > self.capacity
+            || self.has_all_entries())
             && self.retire_oldest(&mut writer).is_some()
         {}
         Ok(())
@@ -213,7 +219,7 @@ impl DiskTier {
                 let rest = runs.map(|run| place.read_run(block, run));
                 rest.collect::<std::io::Result<Vec<_>>>()
             };
-            let rest = tokio::task::spawn_blocking(read).await.ok()?;
+            let rest = self.blocking(read).await?;
             result = rest.map(|rest| pieces.extend(rest.into_iter().flatten()));
         }
         match result {
@@ -224,6 +230,24 @@ impl DiskTier {
                 self.drop_block(block);
                 None
             }
+        }
+    }
+
+    /// Blocks of one region at most.
+    fn most_of_region(&self) -> u64 {
+        self.most_entries / LEAST_REGIONS
+    }
+
+    /// Whether nothing can be added to the index.
+    fn has_all_entries(&self) -> bool {
+        self.entries.load(Ordering::Relaxed) >= self.most_entries
+    }
+
+    /// Waits for work that may block; `None` if it panics on its thread.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        match self.writer_kind {
+            WriterKind::Thread => tokio::task::spawn_blocking(work).await.ok(),
+            WriterKind::Task => Some(work()),
         }
     }
 
@@ -265,7 +289,10 @@ impl DiskTier {
         queue.blocks.push_back((block, bytes));
         if !std::mem::replace(&mut queue.running, true) {
             let tier = Arc::clone(self);
-            tokio::task::spawn_blocking(move || tier.drain());
+            match self.writer_kind {
+                WriterKind::Thread => drop(tokio::task::spawn_blocking(move || tier.drain())),
+                WriterKind::Task => drop(tokio::spawn(async move { tier.drain() })),
+            }
         }
     }
 
@@ -299,12 +326,13 @@ impl DiskTier {
 
     fn append(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
         let needed = sealed_length(bytes.len() as u64);
-        if writer.current.as_ref().is_none_or(|region| region.end + needed > self.region_bytes) {
+        let is_full = |region: &OpenRegion| {
+            region.end + needed > self.region_bytes || region.blocks() >= self.most_of_region()
+        };
+        if writer.current.as_ref().is_none_or(is_full) {
             self.next_region(writer)?;
         }
-        while self.entries.load(Ordering::Relaxed) >= self.most_entries
-            && self.retire_oldest(writer).is_some()
-        {}
+        while self.has_all_entries() && self.retire_oldest(writer).is_some() {}
         self.append_to_current(writer, block, bytes)
     }
 
@@ -333,7 +361,7 @@ impl DiskTier {
         self.bytes.fetch_add(current.end, Ordering::Relaxed);
         writer.current = Some(current);
         let mut moved = 0;
-        for (block, place) in hot {
+        for (block, place) in hot.into_iter().take(self.most_of_region() as usize / 2) {
             moved += sealed_length(u64::from(place.length));
             if moved > self.region_bytes / 2 {
                 break;
@@ -410,11 +438,17 @@ impl DiskTier {
         self.shard(block).read().get(&block).map(|entry| u64::from(entry.place.length))
     }
 
-    /// Empties the tier. Blocks; for a thread that may.
-    pub fn clear(&self) {
-        let mut writer = self.writer.lock();
-        self.give_up_current(&mut writer);
-        while self.retire_oldest(&mut writer).is_some() {}
+    /// Empties the tier, once its queue is written.
+    pub async fn clear(self: &Arc<Self>) {
+        self.written().await;
+        let tier = Arc::clone(self);
+        let clear = move || {
+            let mut writer = tier.writer.lock();
+            tier.give_up_current(&mut writer);
+            while tier.retire_oldest(&mut writer).is_some() {}
+        };
+        // A panic in there would have dropped what was to be dropped.
+        let _ = self.blocking(clear).await;
     }
 
     /// Waits until the queue is written.
@@ -430,11 +464,16 @@ impl DiskTier {
         }
     }
 
-    /// Gives the current region its index, so that its blocks survive a restart. Blocks.
-    pub fn finish(&self) {
-        let mut writer = self.writer.lock();
-        if let Err(error) = self.finish_current(&mut writer) {
-            tracing::warn!(%error, "the last blocks of the disk cache are lost at restart");
-        }
+    /// Gives the current region its index once the queue is written, so that its blocks survive a restart.
+    pub async fn finish(self: &Arc<Self>) {
+        self.written().await;
+        let tier = Arc::clone(self);
+        let finish = move || {
+            if let Err(error) = tier.finish_current(&mut tier.writer.lock()) {
+                tracing::warn!(%error, "the last blocks of the disk cache are lost at restart");
+            }
+        };
+        // A panic in there costs cached blocks only.
+        let _ = self.blocking(finish).await;
     }
 }

@@ -23,11 +23,13 @@ pub enum Mutant {
     UnsavedUntold,
     /// A client takes content from its cache whether or not the file has changed since.
     StaleContent,
+    /// The disk cache takes what it reads for what it has written.
+    DiskUnverified,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 8] = [
+    pub const ALL: [Mutant; 9] = [
         Mutant::NonceReuse,
         Mutant::VersionUnchecked,
         Mutant::SyncDropped,
@@ -36,6 +38,7 @@ impl Mutant {
         Mutant::FormerLife,
         Mutant::UnsavedUntold,
         Mutant::StaleContent,
+        Mutant::DiskUnverified,
     ];
 }
 

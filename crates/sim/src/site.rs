@@ -39,6 +39,8 @@ pub struct Setup {
     pub loses: bool,
     /// Sealed blocks up to this size travel together.
     pub longest_packed: u64,
+    /// Bytes of clean data on the machine's disk; none if 0.
+    pub disk_cache: u64,
     /// By how many microseconds a second the clock is too fast.
     pub skew: i64,
     /// How long garbage is kept, in seconds.

@@ -140,6 +140,7 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
         ],
         Mutant::UnsavedUntold => &["bytes instead of", "are none of the", "files differ"],
         Mutant::StaleContent => &["had replaced it", "bytes instead of"],
+        Mutant::DiskUnverified => &["bytes instead of", "are none of the", "files differ", "had replaced it"],
         Mutant::LockDropped => &[
             "was drawn twice",
             "half of a transaction",
@@ -154,6 +155,7 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
 fn noticed_in(promise: Mutant) -> u64 {
     match promise {
         Mutant::VersionUnchecked | Mutant::FormerLife => 9,
+        Mutant::DiskUnverified => 2,
         Mutant::UnsavedUntold => 4,
         Mutant::RepairSwapped | Mutant::StaleContent => 1,
         Mutant::NonceReuse | Mutant::SyncDropped | Mutant::LockDropped => 0,

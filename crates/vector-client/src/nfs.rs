@@ -38,6 +38,7 @@ use cache::Cache;
 use execute::is_doubtful;
 use held::Held;
 use open_files::OpenFiles;
+pub(crate) use plan::REMOVALS;
 use plan::{Bounds, Plan};
 use position::Start;
 use promise::{Promises, Recalls, Returning};

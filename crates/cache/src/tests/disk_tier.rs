@@ -183,6 +183,31 @@ async fn a_shrunken_configuration_gives_space_back() {
 }
 
 #[tokio::test]
+async fn the_index_of_small_blocks_keeps_to_its_part_of_the_memory() {
+    let mut world = World::new(2 << 20, 8 << 20);
+    let most = (2 << 20) / 8 / 176;
+    for number in 0..4 * most {
+        world.cache.insert(file(number), BlockIndex(0), sealing(1), Bytes::from_static(b"small"));
+        if number % 100 == 0 {
+            world.cache.inner.clean.disk().unwrap().written().await;
+        }
+    }
+    let kept = |world: &World| {
+        world.cache.drop_memory();
+        (0..4 * most)
+            .filter(|&number| world.cache.has(file(number), BlockIndex(0), sealing(1)))
+            .collect::<Vec<_>>()
+    };
+    world.cache.close().await;
+    let found = kept(&world);
+    assert!((most as usize / 2..=most as usize).contains(&found.len()), "{}", found.len());
+    assert_eq!(found, (4 * most - found.len() as u128..4 * most).collect::<Vec<_>>(), "the newest");
+    world.config.memory = 1 << 20;
+    world.restart();
+    assert!((256..=1024).contains(&kept(&world).len()), "{}", kept(&world).len());
+}
+
+#[tokio::test]
 async fn a_full_disk_is_only_a_miss() {
     let world = World::new(2 << 20, 8 << 20);
     // Nothing can be created in a directory that is gone.

@@ -59,6 +59,9 @@ pub struct Report {
     pub lost: u64,
     /// Clouds that were emptied.
     pub emptied: u64,
+    /// Blocks that the disk cache had, and some that were damaged there.
+    pub from_disk: u64,
+    pub decayed: u64,
     pub trace: Vec<String>,
 }
 
@@ -194,16 +197,25 @@ impl Life {
         let world = self.site.world.clone();
         self.site.burn(self.report.machines);
         self.report.restores += 1;
-        self.report.machines += 1;
-        let (site, number) = (&self.site, world.start());
-        let restored = in_a_runtime(&world, async {
-            site.clouds.iter().for_each(|cloud| cloud.recover());
-            tokio::select! {
-                biased;
-                () = world.ended() => Err(world.violation().unwrap_or_default()),
-                restored = restore(site, number) => restored,
+        let mut restored = None;
+        for _ in 0..PATIENCE {
+            self.report.machines += 1;
+            let (site, number) = (&self.site, world.start());
+            restored = in_a_runtime(&world, async {
+                site.clouds.iter().for_each(|cloud| cloud.recover());
+                tokio::select! {
+                    biased;
+                    () = world.ended() => Err(world.violation().unwrap_or_default()),
+                    restored = restore(site, number) => restored,
+                }
+            })?;
+            if restored.is_some() {
+                break;
             }
-        })?;
+            // What `kurma restore` asks for then.
+            self.site.left(MemoryDisk::new());
+        }
+        let restored = restored.ok_or("no restore comes to its end")?;
         self.report.lost += restored.lost.len() as u64;
         let restored = match self.restored.take() {
             Some(before) => restored.after(&before),
@@ -249,6 +261,9 @@ impl Life {
                 }
                 machine.check_bounds();
                 report.incidents += machine.incidents.0.load(std::sync::atomic::Ordering::Relaxed);
+                let usage = machine.cache.usage();
+                report.from_disk += usage.disk_hits;
+                report.decayed += usage.bad_disk_blocks;
                 if phase.end == End::Stop {
                     drop(stage);
                     if let Some(front) = front {
@@ -510,6 +525,7 @@ impl<'a> Stage<'a> {
             Trouble::Cut => self.front.iter().for_each(|front| front.network.cut()),
             Trouble::DiskFull(is_full) => self.site.disk.set_full(is_full),
             Trouble::DiskSlow(millis) => self.site.disk.set_latency(Duration::from_millis(millis)),
+            Trouble::DiskRot(which) => self.site.disk.rot(which).expect("a disk in memory lists its files"),
             Trouble::DropMemory => self.machine.cache.drop_memory(),
             Trouble::Flush => self.machine.flush(),
             Trouble::BackUp => self.machine.back_up(),

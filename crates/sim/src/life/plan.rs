@@ -60,6 +60,8 @@ pub enum Trouble {
     DiskSlow(u64),
     /// What is in memory and also elsewhere is forgotten.
     DropMemory,
+    /// A file of the disk cache decays; the number says which one.
+    DiskRot(u64),
     /// Everything dirty is written back.
     Flush,
     /// The metadata go to the clouds at once.
@@ -108,6 +110,7 @@ impl Plan {
             spares: 0,
             loses: evil == Evil::Loses,
             longest_packed: dice.pick(&[0, 0, 16 << 10]),
+            disk_cache: 0,
             skew: dice.pick(&[0, 0, -500, 500, 50_000]),
             gc_delay: dice.pick(&[5, 30, 30, 300]),
             connections: dice.pick(&[None, Some(1), Some(3)]),
@@ -137,6 +140,11 @@ impl Plan {
                 phase.troubles.extend([(at, Trouble::DiskSlow(slow)), (at + lasts, Trouble::DiskSlow(0))]);
                 phase.troubles.sort_by_key(|(at, _)| *at);
             }
+        }
+        let mut dice = Dice::new(seed, "disk cache");
+        plan.setup.disk_cache = dice.pick(&[0, 1 << 20, 4 << 20]);
+        if plan.setup.disk_cache > 0 {
+            plan.phases.iter_mut().for_each(|phase| phase.decay(&mut dice));
         }
         let mut dice = Dice::new(seed, "last days");
         if evil == Evil::Nothing && dice.percent(90) {
@@ -234,6 +242,16 @@ impl Phase {
     /// Operations of all clients.
     fn length(&self) -> u64 {
         self.steps.iter().map(Vec::len).sum::<usize>() as u64
+    }
+
+    /// What is in memory is forgotten, so that the disk cache is asked, and some of that is no longer what was written.
+    fn decay(&mut self, dice: &mut Dice) {
+        let length = self.length();
+        for _ in 0..dice.below(4) {
+            let trouble = if dice.percent(40) { Trouble::DiskRot(dice.next()) } else { Trouble::DropMemory };
+            self.troubles.push((dice.below(length), trouble));
+        }
+        self.troubles.sort_by_key(|(at, _)| *at);
     }
 
     fn new(dice: &mut Dice, length: u64, world: (Evil, u16, &[&'static str]), is_remote: bool) -> Phase {

@@ -20,6 +20,7 @@ use super::Site;
 use super::backups::Backups;
 use super::drains::Drains;
 use crate::world::World;
+use crate::world::disk::{CACHE, JOURNAL as JOURNAL_FOLDER, SimDisk};
 use crate::world::entropy::SeededEntropy;
 
 /// Of all files.
@@ -52,6 +53,8 @@ pub struct Machine {
     pub drains: Arc<Drains>,
     keeping: Option<JoinHandle<()>>,
     world: World,
+    disk: SimDisk,
+    disk_cache: u64,
     journal: Journal,
     journal_config: JournalConfig,
     store: LocalStore,
@@ -127,14 +130,15 @@ impl Parts {
         let blocks = Arc::new(BlockStore::new(&env, numbered, incidents.clone(), limits));
         let node_key = NodeKey::from_bytes([1; 32]);
         let journal_config = journal_config();
-        let mut config = CacheConfig::new("/cache".into());
+        let mut config = CacheConfig::new(CACHE.into());
+        (config.disk, config.disk_writer) = (site.setup.disk_cache, WriterKind::Task);
         config.memory = 16 << 20;
         config.journal = journal_config.most_kept();
         config.bookkeeping = 1 << 20;
         config.write_back_wait = Duration::from_millis(500);
         let cache = Cache::open(&config, &env, node_key.clone()).expect("the cache opens");
         let (journal, recovery) =
-            Journal::open(env.clone(), Path::new("/journal"), &node_key, journal_config.clone())
+            Journal::open(env.clone(), Path::new(JOURNAL_FOLDER), &node_key, journal_config.clone())
                 .expect("the journal opens");
         let config = LocalConfig {
             cache: 4 << 20,
@@ -209,7 +213,7 @@ impl Machine {
         let (resumed, of) = (drains.clone(), (upkeep.clone(), backups.clone()));
         drop(tokio::spawn(async move { resumed.resume(of).await }));
         let keeping = backups.clone().map(|backups| tokio::spawn(backups.keep()));
-        let world = site.world.clone();
+        let (world, disk) = (site.world.clone(), site.disk.clone());
         Machine {
             env,
             incidents,
@@ -220,6 +224,8 @@ impl Machine {
             drains,
             keeping,
             world,
+            disk,
+            disk_cache: site.setup.disk_cache,
             journal,
             journal_config,
             store,
@@ -307,6 +313,9 @@ impl Machine {
             ("dirty data in the journal", cache.journal, self.journal_config.most_kept()),
             ("dirty data in memory", cache.dirty_memory, 6 << 20),
             ("clean data in memory", cache.clean_memory, 6 << 20),
+            ("clean data on disk", cache.clean_disk, self.disk_cache),
+            ("files of clean data", self.disk.cached().unwrap_or(u64::MAX), self.disk_cache),
+            ("clean data on its way to the disk", cache.disk_queue, 2 << 20),
             ("books of dirty data", cache.bookkeeping, 1 << 20),
             ("queue of the journal", journal.queued, self.journal_config.queue),
             ("journal", journal.used, journal.capacity),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backup::{Chosen, Notes, State, Survey};
+use backup::{BackupError, Chosen, Notes, State, Survey};
 use file_system::{FileId, FileSystem};
 use volume::Settled;
 
@@ -37,8 +37,9 @@ impl Restored {
     }
 }
 
-/// Makes a disk out of nothing but the key file and the clouds.
-pub async fn restore(site: &Site, number: u64) -> Result<Restored, String> {
+/// Makes a disk out of nothing but the key file and the clouds. `None`: a cloud has given a part that it does not give again, and there is
+/// nothing for it but another disk.
+pub async fn restore(site: &Site, number: u64) -> Result<Option<Restored>, String> {
     let promise = site.record.promise();
     let parts = Parts::open(site, number);
     let (keys, places) = (keys(&site.key_file), places(&parts.connections, Duration::ZERO));
@@ -54,7 +55,10 @@ pub async fn restore(site: &Site, number: u64) -> Result<Restored, String> {
     site.world.trace().note(format_args!("restored: backup {} of event {instant}", chosen.mark.backup), &[]);
     let told = |error: &dyn std::fmt::Display| format!("a restore: {error}");
     let into = (&parts.store as &dyn meta::MetaStore, parts.journal_config.max_record);
-    let unsaved = chosen.load(&keys, &places, into, is_left_out).await.map_err(|error| told(&error))?;
+    let unsaved = match chosen.load(&keys, &places, into, is_left_out).await {
+        Err(BackupError::Gone) => return Ok(None),
+        loaded => loaded.map_err(|error| told(&error))?,
+    };
     volume::after_load(&parts.store, parts.env.clock.wall()).await.map_err(|error| told(&error))?;
     let state = State::restored(chosen.as_parent(), survey.known());
     StoredState(&parts.store).save(&state).await?;
@@ -75,5 +79,5 @@ pub async fn restore(site: &Site, number: u64) -> Result<Restored, String> {
     }
     volumes.close().await.map_err(|error| told(&error))?;
     parts.close().await;
-    Ok(Restored { instant, done: site.world.now(), promise, lost })
+    Ok(Some(Restored { instant, done: site.world.now(), promise, lost }))
 }

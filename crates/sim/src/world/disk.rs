@@ -9,9 +9,16 @@ use journal::testing::MemoryDisk;
 
 use super::World;
 
+/// Where a machine has its journal, and its disk cache.
+pub const JOURNAL: &str = "/journal";
+pub const CACHE: &str = "/cache";
+
+/// What goes wrong at once.
+const SECTOR: usize = 4096;
+
 /// The disk of one machine: what was not synced is at the mercy of a power cut. All changes are traced.
 ///
-/// The journal has a file system of its own, which can be full. (The metadata engine ends when its file system is full, unless a
+/// The journal and the disk cache have a file system of their own, which can be full. (The metadata engine ends when its file system is full, unless a
 /// thread of its own waits for room, which a simulated machine does not have.)
 #[derive(Clone)]
 pub struct SimDisk {
@@ -29,6 +36,24 @@ impl SimDisk {
 
     pub fn platter(&self) -> &MemoryDisk {
         &self.platter
+    }
+
+    /// A file of the disk cache, if there is one, comes back with a wrong byte in every sector of it; `which` says which and where.
+    pub fn rot(&self, which: u64) -> io::Result<()> {
+        let files = self.platter.list(Path::new(CACHE))?;
+        let Some(path) = files.get(which as usize % files.len().max(1)) else { return Ok(()) };
+        self.note("rot of", path);
+        let change = |byte: &mut u8| *byte ^= 1 << (which % 8);
+        self.platter.damage(path, |bytes| {
+            bytes.chunks_mut(SECTOR).for_each(|sector| sector.last_mut().map_or((), change))
+        });
+        Ok(())
+    }
+
+    /// Bytes of the files of the disk cache.
+    pub fn cached(&self) -> io::Result<u64> {
+        let files = self.platter.list(Path::new(CACHE))?;
+        files.iter().map(|path| self.platter.open(path, false)?.length()).sum()
     }
 
     pub fn set_full(&self, is_full: bool) {
@@ -57,7 +82,7 @@ impl SimDisk {
     }
 
     fn has_no_room(&self, path: &Path) -> bool {
-        self.is_full() && path.starts_with("/journal")
+        self.is_full() && (path.starts_with(JOURNAL) || path.starts_with(CACHE))
     }
 
     fn note(&self, what: &str, path: &Path) {
@@ -117,6 +142,10 @@ impl SimFile {
 impl DiskFile for SimFile {
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(out, offset)
+    }
+
+    fn read_exact_at_now(&self, out: &mut [u8], offset: u64) -> io::Result<bool> {
+        self.read_exact_at(out, offset).map(|()| true)
     }
 
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {

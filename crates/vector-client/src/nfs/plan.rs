@@ -27,6 +27,9 @@ use unfinished::Unfinished;
 /// Steps of one compound at most (kurma.md §3.6).
 const STEPS: usize = 256;
 
+/// Removals of one compound at most: they carry nothing but a name, and are all that takes a tree away (V37).
+pub(crate) const REMOVALS: usize = 1024;
+
 /// How much a compound may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -171,7 +174,8 @@ impl Plan {
             plan.push(NfsArgOp::CompoundMode(CompoundModeArgs { flags: atomic | append }));
         }
         let whole = context.promise == Promise::Whole;
-        let most = if whole { work.len() } else { STEPS };
+        let removals = work.iter().take(REMOVALS).take_while(|it| matches!(it.step, Step::Remove(_))).count();
+        let most = if whole { work.len() } else { STEPS.max(removals) };
         let mut unfinished = Unfinished::default();
         for (index, item) in work.iter().enumerate().take(most) {
             if !whole && !unfinished.may_be_followed_by(&item.step, plan.commits) {

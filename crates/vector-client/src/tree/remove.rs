@@ -5,10 +5,11 @@ use futures::stream;
 
 use super::{DIRECTORIES, is_fatal};
 use crate::listing::{Cookie, Directory, Page, PageResult};
+use crate::nfs::REMOVALS;
 use crate::{AttributeSet, Client, Error, Failure, Kind, Target};
 
 /// Names removed by one call, and calls at once.
-const NAMES: usize = 256;
+const NAMES: usize = REMOVALS;
 const PARALLEL: usize = 8;
 
 /// How often a directory is read that others fill meanwhile.
