@@ -82,6 +82,9 @@ pub trait Transaction: Send {
     /// Rows of a range, merged with the transaction's own writes. Becomes part of what the commit checks.
     async fn scan(&mut self, scan: Scan<'_>) -> Result<Vec<(Bytes, Bytes)>, MetaError>;
 
+    /// Has the commit check that nobody has changed or touched `key`, without reading it.
+    fn guard(&mut self, key: &[u8]);
+
     /// Sets a key. At most [`MAX_KEY`](crate::MAX_KEY) bytes of key; checked at commit.
     fn put(&mut self, key: Bytes, value: Bytes);
 

@@ -266,6 +266,10 @@ impl Transaction for LocalTransaction {
         self.read_range(scan)
     }
 
+    fn guard(&mut self, key: &[u8]) {
+        self.reads.push(self.shared.versions.slot(key));
+    }
+
     fn put(&mut self, key: Bytes, value: Bytes) {
         self.writes.insert(key, Some(value));
     }

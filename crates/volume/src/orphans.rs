@@ -28,11 +28,12 @@ impl Volume {
     }
 
     /// Takes objects apart that nobody can reach any more, in transactions of bounded size, up to about `limit` objects;
-    /// returns how many are gone. What they had stored goes into the garbage. Zero: nothing is left to do.
+    /// returns how many are gone. What they had stored goes into the garbage. Zero: nothing is left to do. One that is damaged is in nobody's
+    /// way; the error tells of the first.
     pub async fn reap_orphans(&self, limit: usize) -> Result<usize, VolumeError> {
         let inner = &self.inner;
         let (mut start, end) = inner.keys.orphans();
-        let mut reaped = 0;
+        let (mut reaped, mut failed) = (0, None);
         while reaped < limit {
             let batch = ORPHANS.min(limit - reaped);
             let mut transaction = inner.node.store.begin(meta::Mode::Optimistic).await?;
@@ -43,13 +44,14 @@ impl Volume {
             start = [&last[..], &[0]].concat().into();
             let orphans = rows.iter().filter_map(|(key, _)| Keys::orphan_of(key));
             let lost: Vec<ObjectId> = orphans.filter(|object| inner.references.is_lost(*object)).collect();
-            reaped += inner.take_all_apart(&lost, false).await?;
-            lost.iter().for_each(|object| {
+            let gone = inner.take_apart_what_can_be(&lost, false, &mut failed).await?;
+            reaped += gone.len();
+            gone.iter().for_each(|object| {
                 inner.references.forget(*object);
                 inner.quarantine.remove(*object);
             });
         }
-        Ok(reaped)
+        failed.map_or(Ok(reaped), Err)
     }
 }
 
@@ -68,15 +70,42 @@ impl Inner {
     pub async fn keep_orphan(&self, object: ObjectId) -> Result<(), VolumeError> {
         let key = self.keys.orphan(object);
         upkeep_transaction!(self.node, |transaction| {
-            if transaction.get(&key).await?.is_some() {
+            if transaction.get(&key).await?.is_some() && !self.references.is_lost(object) {
                 transaction.put(key.clone(), orphan_row(true));
             }
             Ok(())
         })
     }
 
+    /// Takes objects apart completely, and returns which; the first error of one that cannot be goes to `failed`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn take_apart_what_can_be(
+        &self,
+        objects: &[ObjectId],
+        named: bool,
+        failed: &mut Option<VolumeError>,
+    ) -> Result<Vec<ObjectId>, VolumeError> {
+        let is_of_the_store = |error: &VolumeError| matches!(error, VolumeError::Meta(cause) if !matches!(cause, MetaError::TooLarge { .. }));
+        match self.take_all_apart(objects, named).await {
+            Ok(()) => return Ok(objects.to_vec()),
+            Err(error) if is_of_the_store(&error) => return Err(error),
+            Err(_) => {}
+        }
+        let mut gone = Vec::new();
+        for &object in objects {
+            match self.take_all_apart(&[object], named).await {
+                Ok(()) => gone.push(object),
+                Err(error) if is_of_the_store(&error) => return Err(error),
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+        }
+        Ok(gone)
+    }
+
     /// Takes objects apart completely, in several transactions if need be; those with names only if `named`.
-    pub async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<usize, VolumeError> {
+    async fn take_all_apart(&self, orphans: &[ObjectId], named: bool) -> Result<(), VolumeError> {
         let (mut at, mut rows) = (0, ROWS);
         while at < orphans.len() {
             at += match self.take_some_apart(&orphans[at..], named, rows).await {
@@ -88,7 +117,7 @@ impl Inner {
                 done => done?,
             };
         }
-        Ok(orphans.len())
+        Ok(())
     }
 
     /// In one transaction; how many are gone.
@@ -106,7 +135,7 @@ impl Inner {
                 }
                 finished += 1;
             }
-            self.usage.add_with(transaction, freed);
+            self.usage.add_with(transaction, self.keys.usage(), freed);
             environment::failpoint!("reap.before-commit");
             Ok(finished)
         })
@@ -177,6 +206,11 @@ impl Inner {
             self.put_discarded(transaction, object, &key, garbage).await?;
         }
         if !whole {
+            // Nobody has it back from here on: not who has just looked at it, and not after a restart.
+            transaction.touch(&self.keys.inode(object));
+            if !named {
+                transaction.put(self.keys.orphan(object), orphan_row(false));
+            }
             return Ok(false);
         }
         // Its repairs stay in their queue: there may be more than a transaction can hold, and the next pass over the

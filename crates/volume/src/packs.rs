@@ -41,6 +41,9 @@ impl Volume {
     /// A new pack of up to `size` bytes for blocks of files with this placement, noted durably.
     pub async fn plan_pack(&self, placement: &Placement, size: u64) -> Result<NewPack, VolumeError> {
         let inner = &self.inner;
+        if inner.record.read().doomed {
+            return Err(VolumeError::NoVolume(self.name()));
+        }
         let shift = BlockShift::from_bytes(size.next_power_of_two()).unwrap_or(BlockShift::MAX);
         let wanted = Placement::new(placement.scheme(), placement.clouds().to_vec(), shift);
         let wanted = wanted.map_err(|cause| VolumeError::Missing { what: cause.to_string() })?;
@@ -165,10 +168,9 @@ impl Inner {
         transaction: &mut dyn meta::Transaction,
         version: BlockVersion,
     ) -> Result<BlockVersion, VolumeError> {
-        let BlockIdentity { object, block, version: number, .. } = version.identity;
-        let Some(row) = self.packed_row(transaction, Origin { object, block, version: number }).await? else {
-            return Ok(version);
-        };
+        let BlockIdentity { object, block, version: number, creator, .. } = version.identity;
+        let row = self.packed_row(transaction, Origin { object, block, version: number }).await?;
+        let Some(row) = row.filter(|row| row.is_of(creator, version.seal)) else { return Ok(version) };
         let missing = || VolumeError::Missing {
             what: format!(
                 "pack {} of object {}, with block {block} of object {object}",

@@ -401,7 +401,7 @@ impl Transaction for VolumeTransaction {
         }
         let orphans = self.write_objects();
         let VolumeTransaction { volume, mut meta, usage, written, admission, .. } = *self;
-        volume.usage.add_with(&mut *meta, usage);
+        volume.usage.add_with(&mut *meta, volume.keys.usage(), usage);
         let committed = meta.commit(Priority::Client).await.map_err(meta_error)?;
         drop(admission);
         if !orphans.is_empty() {

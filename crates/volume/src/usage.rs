@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use bytes::Bytes;
 
@@ -13,6 +13,8 @@ const FORMAT: u8 = 1;
 pub(crate) struct Usage {
     objects: AtomicI64,
     bytes: AtomicI64,
+    /// The last state is being saved, or is.
+    closed: AtomicBool,
 }
 
 /// A change of the usage, or a state of it.
@@ -28,12 +30,23 @@ impl Usage {
         self.bytes.fetch_add(amount.bytes, Ordering::Relaxed);
     }
 
-    /// With the commit of `transaction`, whoever still waits for that.
-    pub fn add_with(self: &Arc<Self>, transaction: &mut dyn meta::Transaction, amount: Amount) {
-        if amount != Amount::default() {
-            let usage = self.clone();
-            transaction.afterwards(Box::new(move || usage.add(amount)));
+    /// With the commit of `transaction`, whoever still waits for that. One that comes after the last state was saved in the row `key` says there
+    /// that it is not exact; one that meets that is in conflict.
+    pub fn add_with(self: &Arc<Self>, transaction: &mut dyn meta::Transaction, key: Bytes, amount: Amount) {
+        if amount == Amount::default() {
+            return;
         }
+        transaction.guard(&key);
+        if self.closed.load(Ordering::Acquire) {
+            transaction.put(key, amount.encode(false));
+        }
+        let usage = self.clone();
+        transaction.afterwards(Box::new(move || usage.add(amount)));
+    }
+
+    /// The last state follows.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     pub fn get(&self) -> Amount {

@@ -21,7 +21,7 @@ use crate::epochs::Epochs;
 use crate::error::meta_error;
 use crate::keys::Keys;
 use crate::migration::Migration;
-use crate::node::{Node, RETRIES, upkeep_transaction};
+use crate::node::{Node, RETRIES};
 use crate::pack_reads::PackReads;
 use crate::packs::PackFile;
 use crate::references::References;
@@ -96,14 +96,18 @@ impl Volume {
         (objects as u64, bytes as u64)
     }
 
-    /// Saves the usage. Every few minutes; and with `closing` when nothing follows, so that the next start need
-    /// not count.
+    /// Saves the usage. Every few minutes; and with `closing` when nothing is to follow, so that the next start need
+    /// not count; what follows nevertheless has it count.
     pub async fn save_usage(&self, closing: bool) -> Result<(), VolumeError> {
-        let inner = &self.inner;
-        upkeep_transaction!(inner.node, |transaction| {
-            transaction.put(inner.keys.usage(), inner.usage.get().encode(closing));
-            Ok(())
-        })
+        let Inner { node, keys, usage, .. } = &*self.inner;
+        if closing {
+            usage.close();
+        }
+        // Whoever committed between the count and this commit would be in neither.
+        let mode = if closing { meta::Mode::ExclusiveUpkeep } else { meta::Mode::Optimistic };
+        let mut transaction = node.store.begin(mode).await?;
+        transaction.put(keys.usage(), usage.get().encode(closing));
+        node.commit_upkeep(transaction).await.map(drop)
     }
 
     /// Where a block version is stored. `None` when no block holds it any more: neither the one that it was stored for, nor

@@ -253,17 +253,16 @@ impl Volumes {
     /// been collected. Returns how many are left; to be called again then.
     pub async fn bury(&self) -> Result<usize, VolumeError> {
         let _alone = self.changing.lock().await;
+        let mut failed = None;
         for volume in self.doomed() {
-            let inner = &volume.inner;
-            inner.raze().await?;
-            if volume.all_garbage(None, 1).await?.is_empty() {
-                for (start, end) in inner.keys.everything() {
-                    while inner.delete_rows(&start, &end).await? {}
-                }
-                self.doomed.lock().retain(|other| other.inner.id != inner.id);
+            match volume.bury().await {
+                Ok(true) => self.doomed.lock().retain(|other| other.inner.id != volume.inner.id),
+                Ok(false) => {}
+                Err(error) => drop(failed.get_or_insert(error)),
             }
         }
-        Ok(self.doomed.lock().len())
+        let left = self.doomed.lock().len();
+        failed.map_or(Ok(left), Err)
     }
 
     /// Saves what is kept in memory, when nothing follows.
@@ -290,6 +289,23 @@ impl Volumes {
         inner.load_policies(&mut *transaction).await?;
         *inner.record.write() = record;
         Ok(())
+    }
+}
+
+impl Volume {
+    /// A deleted one: whether nothing of it is left.
+    async fn bury(&self) -> Result<bool, VolumeError> {
+        let inner = &self.inner;
+        inner.raze().await?;
+        // Packs that were on their way when it was deleted.
+        inner.settle_packs().await?;
+        if !self.all_garbage(None, 1).await?.is_empty() || !self.unsettled_packs(None, 1).await?.is_empty() {
+            return Ok(false);
+        }
+        for (start, end) in inner.keys.everything() {
+            while inner.delete_rows(&start, &end).await? {}
+        }
+        Ok(true)
     }
 }
 
@@ -378,9 +394,10 @@ impl Inner {
         Ok(number)
     }
 
-    /// Takes all objects apart.
+    /// Takes all objects apart that can be; the error tells of the first that cannot.
     async fn raze(&self) -> Result<(), VolumeError> {
-        let (start, end) = self.keys.objects();
+        let (mut start, end) = self.keys.objects();
+        let mut failed = None;
         loop {
             let mut transaction = self.node.store.begin(meta::Mode::Optimistic).await?;
             let rows = transaction.scan(Scan { start: &start, end: &end, guard: None, limit: ROWS }).await?;
@@ -388,11 +405,9 @@ impl Inner {
             let mut objects: Vec<ObjectId> =
                 rows.iter().filter_map(|(key, _)| Keys::object_row(key)).map(|(object, _)| object).collect();
             objects.dedup();
-            if objects.is_empty() {
-                return Ok(());
-            }
-            self.take_all_apart(&objects, true).await?;
-            for object in objects {
+            let Some(&last) = objects.last() else { return failed.map_or(Ok(()), Err) };
+            start = self.keys.rows_of(last).1;
+            for object in self.take_apart_what_can_be(&objects, true, &mut failed).await? {
                 // Rows that a damaged store has left without an inode.
                 let (start, end) = self.keys.rows_of(object);
                 while self.delete_rows(&start, &end).await? {}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use file_system::conformance::scene::{begin, commit};
-use file_system::{Authority, FileId, FileSystem, Position};
+use file_system::{Authority, CommitMode, FileId, FileSystem, FsError, FsResult, Position, Transaction};
 use ids::{BlockIndex, Version};
 use meta::{MetaStore, Mode, Priority};
 use upkeep::{Plan, Written, WrittenAs};
@@ -316,20 +316,31 @@ async fn garbage_that_is_current_is_not_taken_out_of_its_pack() {
     assert_eq!(content(&node, files[0]).await, packs::text_of(0));
 }
 
-#[tokio::test]
-async fn what_is_left_of_a_file_that_is_being_taken_apart_is_not_written_back() {
-    let node = Node::new().await;
-    let file = file_of(&node, "a", b"old").await;
-    write_at(&node, file, CHUNK_BLOCKS * BLOCK, b"another part of the block map").await;
-    node.write_back().await;
-    let copy = file_of(&node, "b", b"").await;
-    let at = |file| Position { file, offset: 0, authority: Authority::Checked };
+async fn clone_of(node: &Node, from: FileId, to: FileId) -> FsResult<()> {
     let mut tx = begin(&node.fs()).await;
-    tx.clone_range(at(file), at(copy), 0, true).await.unwrap();
+    clone_in(&mut tx, from, to).await?;
     commit(tx).await;
-    write_at(&node, file, 0, b"new").await;
-    remove(&node, "a").await;
-    // The beginning of the block map goes, the rest stays for the next transaction.
+    Ok(())
+}
+
+async fn clone_in(tx: &mut Box<dyn Transaction>, from: FileId, to: FileId) -> FsResult<()> {
+    let at = |file| Position { file, offset: 0, authority: Authority::Checked };
+    tx.clone_range(at(from), at(to), 0, true).await.map(drop)
+}
+
+/// A file `a` with a block map in two parts, of which a clone `b` has the content, and which is to be stored with another one.
+async fn cloned_and_changed(node: &Node) -> [FileId; 2] {
+    let file = file_of(node, "a", b"old").await;
+    write_at(node, file, CHUNK_BLOCKS * BLOCK, b"another part of the block map").await;
+    node.write_back().await;
+    let copy = file_of(node, "b", b"").await;
+    clone_of(node, file, copy).await.unwrap();
+    write_at(node, file, 0, b"new").await;
+    [file, copy]
+}
+
+/// The beginning of the block map goes, the rest stays for the next transaction.
+async fn begin_to_take_apart(node: &Node, file: FileId) {
     let inner = &node.volume.inner;
     for rows in 1.. {
         let mut reaper = node.store.begin(Mode::Optimistic).await.unwrap();
@@ -342,12 +353,63 @@ async fn what_is_left_of_a_file_that_is_being_taken_apart_is_not_written_back() 
             break;
         }
     }
+}
+
+/// The clone has what it had; nothing of the other one is left.
+async fn only_the_clone_is_left(node: &Node, copy: FileId) {
+    while node.volume.reap_orphans(9).await.unwrap() > 0 {}
+    packs::collect(node).await;
+    node.check().await;
+    node.check_clouds().await;
+    node.cache.drop_clean().await;
+    assert_eq!(&content(node, copy).await[..3], b"old");
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_file_that_is_being_taken_apart_is_not_written_back() {
+    let node = Node::new().await;
+    let [file, copy] = cloned_and_changed(&node).await;
+    remove(&node, "a").await;
+    begin_to_take_apart(&node, file).await;
     // By a number that the clone's block has.
     let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
     assert!(matches!(plans[..], [Ok(Plan::Nothing)]));
     node.write_back().await;
-    packs::collect(&node).await;
-    node.check().await;
-    node.cache.drop_clean().await;
-    assert_eq!(&content(&node, copy).await[..3], b"old");
+    only_the_clone_is_left(&node, copy).await;
+}
+
+#[tokio::test]
+async fn who_had_a_file_open_that_is_being_taken_apart_does_not_get_it_back_after_a_crash() {
+    for node in [Node::new().await, packing("rs:2+1").await] {
+        let [file, copy] = cloned_and_changed(&node).await;
+        let held = node.volume.reference(file);
+        remove(&node, "a").await;
+        drop(held);
+        begin_to_take_apart(&node, file).await;
+        let node = node.crash().await;
+        assert_eq!(begin(&node.fs()).await.attributes(file).await, Err(FsError::Stale));
+        let plans = node.volume.plan_write_back(&[(file.object, BlockIndex(0))]).await.unwrap();
+        assert!(matches!(plans[..], [Ok(Plan::Nothing)]));
+        node.write_back().await;
+        node.check().await;
+        node.volume.end_of_claims();
+        only_the_clone_is_left(&node, copy).await;
+    }
+}
+
+#[tokio::test]
+async fn who_looks_at_a_file_that_is_being_taken_apart_takes_no_holes_for_its_content() {
+    let node = Node::new().await;
+    let [file, copy] = cloned_and_changed(&node).await;
+    let other = file_of(&node, "c", b"").await;
+    let held = node.volume.reference(file);
+    remove(&node, "a").await;
+    let mut tx = begin(&node.fs()).await;
+    tx.attributes(file).await.unwrap();
+    drop(held);
+    begin_to_take_apart(&node, file).await;
+    if clone_in(&mut tx, file, other).await.is_ok() {
+        assert_eq!(tx.commit(CommitMode::Durable).await.map(drop), Err(FsError::Conflict));
+    }
+    only_the_clone_is_left(&node, copy).await;
 }

@@ -16,7 +16,7 @@ use seal::SealedBlock;
 
 use super::files::{content, file_of, remove, set_size, write_at};
 use super::node::{BLOCK, GC_DELAY, Node, Site};
-use crate::PackReport;
+use crate::{PackReport, VolumeError};
 
 pub(super) async fn packing(scheme: &'static str) -> Node {
     let site = Site { longest_packed: 256 << 10, scheme, ..Site::new(ManualClock::new()) };
@@ -169,9 +169,8 @@ async fn a_packed_block_outlives_its_file_with_a_clone() {
     node.check().await;
 }
 
-#[tokio::test]
-async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
-    let node = packing("rs:2+1").await;
+/// A pack that is noted and in the clouds, and of no use yet.
+async fn stored_pack(node: &Node) {
     let store = node.volume.inner.node.blocks.clone();
     let placement = node.volume.policy().placement.clone();
     let pack = node.volume.plan_pack(&placement, 4 << 20).await.unwrap();
@@ -186,6 +185,12 @@ async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
     };
     let _ = store.store_pack(version, builder, &pack.owner, blocks::Redundancy::Enough).await.unwrap();
     assert_eq!(node.stored(), [1, 1, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_pack_that_was_stored_before_a_crash_and_not_committed_is_deleted() {
+    let node = packing("rs:2+1").await;
+    stored_pack(&node).await;
     assert_eq!(node.volume.unsettled_packs(None, 9).await.unwrap().len(), 1);
     node.check().await;
     node.check_clouds().await;
@@ -299,6 +304,21 @@ async fn a_deleted_volume_takes_its_packs_along() {
         let _ = node.upkeep.garbage.once().await.unwrap();
     }
     assert_eq!(node.stored(), [0; 4]);
+}
+
+#[tokio::test]
+async fn a_deleted_volume_takes_packs_along_that_nobody_has_settled() {
+    let node = packing("rs:2+1").await;
+    stored_pack(&node).await;
+    node.volumes.delete("home", true).await.unwrap();
+    let placement = node.volume.policy().placement.clone();
+    let late = node.volume.plan_pack(&placement, 4 << 20).await;
+    assert!(matches!(late, Err(VolumeError::NoVolume(_))));
+    assert_eq!(node.volumes.bury().await.unwrap(), 1);
+    assert!(node.volume.unsettled_packs(None, 9).await.unwrap().is_empty());
+    collect(&node).await;
+    assert_eq!(node.stored(), [0; 4]);
+    assert_eq!(node.volumes.bury().await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use journal::WriterKind;
 
 use super::files::{file_of, remove};
 use super::node::{BLOCK, GC_DELAY, Node, Site};
+use crate::keys::Keys;
 
 #[tokio::test]
 async fn a_removed_file_leaves_the_clouds_and_no_row_behind() {
@@ -45,6 +46,61 @@ async fn a_removal_whose_commit_nobody_waits_for_any_more_is_counted() {
     assert!(reaped.is_none(), "it waits for the disk");
     assert_eq!(node.volume.usage(), before);
     node.check().await;
+}
+
+#[tokio::test]
+async fn what_changes_after_the_usage_was_saved_for_the_last_time_is_counted_at_the_next_start() {
+    let node = Node::new().await;
+    let root = begin(&node.fs()).await.root();
+    // One that had begun before, and one that begins after.
+    let mut early = begin(&node.fs()).await;
+    make_file(&mut early, root, "early", b"content").await;
+    node.volume.save_usage(true).await.unwrap();
+    assert_eq!(early.commit(file_system::CommitMode::Durable).await.map(drop), Err(FsError::Conflict));
+    file_of(&node, "late", b"content").await;
+    let usage = node.volume.usage();
+    let node = node.crash().await;
+    assert_eq!(node.volume.usage(), usage);
+    node.check().await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_in_the_way_of_no_other_that_was_removed() {
+    let node = Node::new().await;
+    let files = [file_of(&node, "a", b"1").await, file_of(&node, "b", b"2").await];
+    node.write_back().await;
+    remove(&node, "a").await;
+    remove(&node, "b").await;
+    let first = files.iter().map(|file| file.object).min().unwrap();
+    let keys = node.volume.inner.keys;
+    let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    let sound = tx.get(&keys.chunk(first, BlockIndex(0))).await.unwrap().unwrap();
+    tx.put(keys.chunk(first, BlockIndex(0)), bytes::Bytes::from_static(b"not a part of a block map"));
+    tx.commit(meta::Priority::Upkeep).await.unwrap().durable().await.unwrap();
+    let error = node.volume.reap_orphans(100).await.unwrap_err().to_string();
+    assert!(error.contains(&first.to_string()), "{error}");
+    let rows = async |object| {
+        let (start, end) = keys.rows_of(object);
+        let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+        tx.scan(meta::Scan { start: &start, end: &end, guard: None, limit: 100 }).await.unwrap().len()
+    };
+    let left = [rows(files[0].object).await, rows(files[1].object).await];
+    assert_eq!(left.iter().filter(|left| **left == 0).count(), 1, "{left:?}");
+    // So does a volume that is deleted, of which the rest goes.
+    file_of(&node, "c", b"3").await;
+    node.volumes.delete("home", true).await.unwrap();
+    assert!(node.volumes.bury().await.is_err());
+    let (start, end) = keys.objects();
+    let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+    let rows = tx.scan(meta::Scan { start: &start, end: &end, guard: None, limit: 100 }).await.unwrap();
+    assert!(rows.iter().all(|(key, _)| Keys::object_row(key).is_some_and(|(object, _)| object == first)));
+    tx.put(keys.chunk(first, BlockIndex(0)), sound);
+    tx.commit(meta::Priority::Upkeep).await.unwrap().durable().await.unwrap();
+    while node.volumes.bury().await.unwrap() > 0 {
+        node.site.clock.advance(GC_DELAY + Duration::from_secs(1));
+        let _ = node.upkeep.garbage.once().await.unwrap();
+    }
+    assert_eq!(node.stored(), [0; 4]);
 }
 
 #[tokio::test]
@@ -154,11 +210,29 @@ async fn a_removed_file_that_was_held_is_there_after_a_crash_until_the_claims_en
 async fn who_opens_a_file_while_it_is_being_removed_keeps_it_over_a_crash() {
     let node = Node::new().await;
     let file = file_of(&node, "a", b"held").await;
+    let held = node.volume.reference(file);
     remove(&node, "a").await;
-    // As if he had come between the removal and its commit, which found nobody.
+    let found_nobody = async || {
+        let mut tx = meta::MetaStore::begin(&node.store, meta::Mode::Optimistic).await.unwrap();
+        tx.put(node.volume.inner.keys.orphan(file.object), crate::orphans::orphan_row(false));
+        tx.commit(meta::Priority::Upkeep).await.unwrap().durable().await.unwrap();
+    };
+    // As if he had come between the removal and its commit.
+    found_nobody().await;
     node.volume.inner.keep_orphan(file.object).await.unwrap();
+    drop(held);
     let node = node.crash().await;
     assert_eq!(read_all(&mut begin(&node.fs()).await, file).await, b"held");
+}
+
+#[tokio::test]
+async fn who_has_let_a_removed_file_go_does_not_keep_it_over_a_crash() {
+    let node = Node::new().await;
+    let file = file_of(&node, "a", b"not held").await;
+    remove(&node, "a").await;
+    node.volume.inner.keep_orphan(file.object).await.unwrap();
+    let node = node.crash().await;
+    assert_eq!(begin(&node.fs()).await.attributes(file).await, Err(FsError::Stale));
 }
 
 #[tokio::test]
