@@ -335,12 +335,9 @@ impl Cache {
         }
     }
 
-    /// Forgets all clean blocks, in memory and on disk (`kurma cache drop`). Dirty data stays.
+    /// Forgets all clean blocks, in memory and on disk (`kurma cache drop`), and those that are on their way there. Dirty data stays.
     pub async fn drop_clean(&self) {
-        self.inner.clean.clear_memory();
-        if let Some(disk) = self.inner.clean.disk() {
-            disk.clear().await;
-        }
+        self.inner.clean.clear().await;
     }
 
     /// Forgets the clean blocks in memory only, so that the next reads show the disk tier (benchmarks).

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -20,11 +21,13 @@ pub(crate) struct Clean {
     unread: Unread,
     disk: Option<Arc<DiskTier>>,
     stats: Arc<Stats>,
+    /// Moves on before something is forgotten: what was on its way is not to come back.
+    forgotten: AtomicU64,
 }
 
 impl Clean {
     pub fn new(memory: u64, unread: Unread, disk: Option<Arc<DiskTier>>, stats: Arc<Stats>) -> Clean {
-        Clean { memory: Memory::new(memory), unread, disk, stats }
+        Clean { memory: Memory::new(memory), unread, disk, stats, forgotten: AtomicU64::new(0) }
     }
 
     pub fn in_memory(&self, block: BlockKey, range: Range<u64>) -> Option<Parts> {
@@ -50,6 +53,7 @@ impl Clean {
 
     /// The bytes of `range` that the disk tier has; a few come into memory too.
     pub async fn on_disk(&self, block: BlockKey, range: Range<u64>) -> Option<Parts> {
+        let forgotten = self.forgotten();
         let pieces = self.disk.as_ref()?.read(block, range.clone()).await?;
         Stats::add(&self.stats.disk_hits);
         let mut parts = Parts::new();
@@ -61,6 +65,7 @@ impl Clean {
                 self.memory.insert_piece(block, piece, bytes);
             }
         }
+        self.forget_if_since(forgotten, block);
         Some(parts)
     }
 
@@ -98,12 +103,40 @@ impl Clean {
         self.disk.as_ref()
     }
 
+    /// How often something was forgotten.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+
+    /// Forgets a block that may have come in although it was forgotten on its way, if anything was since then.
+    pub fn forget_if_since(&self, forgotten: u64, block: BlockKey) {
+        if self.forgotten() != forgotten {
+            self.drop_all(|other| *other == block);
+        }
+    }
+
     /// Forgets the blocks of one file.
     pub fn forget(&self, file: FileKey) {
-        self.memory.retain(|block| block.file != file);
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        self.drop_all(|block| block.file == file);
+    }
+
+    fn drop_all(&self, is_gone: impl Fn(&BlockKey) -> bool) {
         if let Some(disk) = &self.disk {
-            disk.forget(file);
+            disk.forget(&is_gone);
         }
+        self.memory.retain(|block| !is_gone(block));
+        self.unread.retain(|block| !is_gone(block));
+    }
+
+    /// Forgets everything.
+    pub async fn clear(&self) {
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        if let Some(disk) = &self.disk {
+            disk.clear().await;
+        }
+        // Last, as what is on the disk comes into memory.
+        self.clear_memory();
     }
 
     /// Takes blocks out of the memory. What is on the disk goes with its region, and pieces of blocks that have left the disk already

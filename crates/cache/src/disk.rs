@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::block_key::BlockKey;
 use crate::memory::pieces_of;
-use crate::region::{Location, OpenRegion, Region, number_of, sealed_length};
+use crate::region::{Location, MOST_BLOCKS, OpenRegion, Region, number_of, sealed_length};
 use crate::stats::Stats;
-use crate::{CacheConfig, CacheError, FileKey};
+use crate::{CacheConfig, CacheError};
 
 const SHARDS: usize = 16;
 /// Regions that the tier is divided into.
@@ -27,7 +27,7 @@ const LEAST_REGIONS: u64 = 4;
 /// Memory for the index may take this part of the cache's memory ...
 const INDEX_SHARE: u64 = 8;
 /// ... at this many bytes an entry.
-const ENTRY_BYTES: u64 = 176;
+const ENTRY_BYTES: u64 = 280;
 /// Most pieces that are worth a place in memory after one read.
 const FEW_PIECES: usize = 8;
 /// What to read at once of the pieces of a block: a few each by itself, so that each has memory of its own.
@@ -66,6 +66,8 @@ pub(crate) struct DiskTier {
     /// Tells that the queue has become shorter.
     shorter: Notify,
     paused: AtomicU64,
+    /// Moves on before something is forgotten: what was on its way is not to come back.
+    forgotten: AtomicU64,
     bytes: AtomicU64,
     stats: Arc<Stats>,
 }
@@ -121,6 +123,7 @@ impl DiskTier {
             idle: Notify::new(),
             shorter: Notify::new(),
             paused: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             stats,
         };
@@ -145,29 +148,28 @@ impl DiskTier {
         };
         files.sort_unstable();
         let mut writer = self.writer.lock();
-        for (number, path) in files {
+        // The newest first, as far as they fit.
+        for (number, path) in files.into_iter().rev() {
             writer.next = writer.next.max(number.saturating_add(1));
             match Region::open(disk, &path, &self.node_key) {
-                Ok((region, entries)) if self.capacity > 0 => {
+                Ok((region, entries)) => {
                     let bytes = region.length().map_err(fail("reading a file in"))?;
-                    for (block, place) in entries {
-                        self.put(block, place);
+                    if self.has_room_for(bytes, entries.len() as u64) {
+                        for (block, place) in entries.into_iter().filter(|(block, _)| !self.contains(*block))
+                        {
+                            self.put(block, place);
+                        }
+                        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                        writer.finished.push_front((region, bytes));
+                        continue;
                     }
-                    self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                    writer.finished.push_back((region, bytes));
                 }
-                unusable => {
-                    if let Err(error) = unusable {
-                        tracing::debug!(path = %path.display(), %error, "removing an unfinished file of the disk cache");
-                    }
-                    disk.remove(&path).map_err(fail("removing a file in"))?;
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "removing an unfinished file of the disk cache");
                 }
             }
+            disk.remove(&path).map_err(fail("removing a file in"))?;
         }
-        while (self.bytes.load(Ordering::Relaxed) + self.region_bytes > self.capacity
-            || self.has_all_entries())
-            && self.retire_oldest(&mut writer).is_some()
-        {}
         Ok(())
     }
 
@@ -235,7 +237,13 @@ impl DiskTier {
 
     /// Blocks of one region at most.
     fn most_of_region(&self) -> u64 {
-        self.most_entries / LEAST_REGIONS
+        (self.most_entries / LEAST_REGIONS).min(MOST_BLOCKS)
+    }
+
+    /// Whether a region of the last run fits, beside the one that will be written.
+    fn has_room_for(&self, bytes: u64, entries: u64) -> bool {
+        self.bytes.load(Ordering::Relaxed) + bytes + self.region_bytes <= self.capacity
+            && self.entries.load(Ordering::Relaxed) + entries <= self.most_entries
     }
 
     /// Whether nothing can be added to the index.
@@ -276,8 +284,8 @@ impl DiskTier {
         if length == 0 || sealed_length(length) > self.region_bytes / 2 || self.contains(block) {
             return;
         }
-        if self.paused.load(Ordering::Relaxed) > 0 {
-            self.paused.fetch_sub(1, Ordering::Relaxed);
+        let one_less = |left: u64| left.checked_sub(1);
+        if self.paused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
             return;
         }
         let mut queue = self.queue.lock();
@@ -299,10 +307,10 @@ impl DiskTier {
     /// Writes what is queued, on a thread that may block.
     fn drain(&self) {
         loop {
-            let (block, bytes) = {
+            let (block, bytes, forgotten) = {
                 let mut queue = self.queue.lock();
                 match queue.blocks.pop_front() {
-                    Some(next) => next,
+                    Some((block, bytes)) => (block, bytes, self.forgotten.load(Ordering::Relaxed)),
                     None => {
                         queue.running = false;
                         drop(queue);
@@ -313,10 +321,11 @@ impl DiskTier {
             };
             if !self.contains(block) {
                 let mut writer = self.writer.lock();
-                if let Err(error) = self.append(&mut writer, block, &bytes) {
+                if let Err(error) = self.append(&mut writer, block, &bytes, forgotten) {
                     tracing::warn!(%error, "the disk cache cannot be written; it pauses");
                     self.give_up_current(&mut writer);
                     self.paused.store(PAUSE, Ordering::Relaxed);
+                    self.drop_queued(|_| true);
                 }
             }
             self.queue.lock().bytes -= bytes.len() as u64;
@@ -324,7 +333,13 @@ impl DiskTier {
         }
     }
 
-    fn append(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
+    fn append(
+        &self,
+        writer: &mut Writer,
+        block: BlockKey,
+        bytes: &Bytes,
+        forgotten: u64,
+    ) -> std::io::Result<()> {
         let needed = sealed_length(bytes.len() as u64);
         let is_full = |region: &OpenRegion| {
             region.end + needed > self.region_bytes || region.blocks() >= self.most_of_region()
@@ -333,20 +348,31 @@ impl DiskTier {
             self.next_region(writer)?;
         }
         while self.has_all_entries() && self.retire_oldest(writer).is_some() {}
-        self.append_to_current(writer, block, bytes)
+        self.append_to_current(writer, block, bytes, forgotten)
     }
 
-    fn append_to_current(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
+    /// A block that was to be written when so much had been forgotten.
+    fn append_to_current(
+        &self,
+        writer: &mut Writer,
+        block: BlockKey,
+        bytes: &Bytes,
+        forgotten: u64,
+    ) -> std::io::Result<()> {
         let Some(current) = &mut writer.current else { return Ok(()) };
         self.bytes.fetch_add(sealed_length(bytes.len() as u64), Ordering::Relaxed);
         let place = current.append(block, bytes)?;
         self.put(block, place);
+        if self.forgotten.load(Ordering::SeqCst) != forgotten {
+            self.drop_block(block);
+        }
         Ok(())
     }
 
     /// Finishes the current region and begins another, for which old ones make room.
     fn next_region(&self, writer: &mut Writer) -> std::io::Result<()> {
         self.finish_current(writer)?;
+        let forgotten = self.forgotten.load(Ordering::SeqCst);
         let mut hot = Vec::new();
         while self.bytes.load(Ordering::Relaxed) + self.region_bytes > self.capacity {
             match self.retire_oldest(writer) {
@@ -367,7 +393,7 @@ impl DiskTier {
                 break;
             }
             if let Ok(bytes) = place.read_whole(block) {
-                self.append_to_current(writer, block, &bytes)?;
+                self.append_to_current(writer, block, &bytes, forgotten)?;
             }
         }
         Ok(())
@@ -376,9 +402,12 @@ impl DiskTier {
     fn finish_current(&self, writer: &mut Writer) -> std::io::Result<()> {
         if let Some(current) = writer.current.take() {
             let (region, written) = (Arc::clone(&current.region), current.end);
-            let bytes = current.finish()?;
+            let finished = current.finish();
+            // Without an index it is as good as another until a restart.
+            let bytes = *finished.as_ref().unwrap_or(&written);
             self.bytes.fetch_add(bytes - written, Ordering::Relaxed);
             writer.finished.push_back((region, bytes));
+            finished?;
         }
         Ok(())
     }
@@ -421,10 +450,12 @@ impl DiskTier {
         self.queue.lock().bytes
     }
 
-    pub fn forget(&self, file: FileKey) {
+    /// Drops blocks, also those that are on their way here.
+    pub fn forget(&self, is_gone: impl Fn(&BlockKey) -> bool) {
+        self.drop_queued(&is_gone);
         for shard in &self.index {
             shard.write().retain(|block, _| {
-                let stays = block.file != file;
+                let stays = !is_gone(block);
                 if !stays {
                     self.entries.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -438,9 +469,24 @@ impl DiskTier {
         self.shard(block).read().get(&block).map(|entry| u64::from(entry.place.length))
     }
 
-    /// Empties the tier, once its queue is written.
+    /// Takes blocks out of the queue; the one that is just being written is none any more either.
+    fn drop_queued(&self, is_gone: impl Fn(&BlockKey) -> bool) {
+        let mut queue = self.queue.lock();
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        let mut dropped = 0;
+        queue.blocks.retain(|(block, bytes)| {
+            let gone = is_gone(block);
+            dropped += if gone { bytes.len() as u64 } else { 0 };
+            !gone
+        });
+        queue.bytes -= dropped;
+        drop(queue);
+        self.shorter.notify_waiters();
+    }
+
+    /// Empties the tier.
     pub async fn clear(self: &Arc<Self>) {
-        self.written().await;
+        self.drop_queued(|_| true);
         let tier = Arc::clone(self);
         let clear = move || {
             let mut writer = tier.writer.lock();
@@ -449,6 +495,12 @@ impl DiskTier {
         };
         // A panic in there would have dropped what was to be dropped.
         let _ = self.blocking(clear).await;
+    }
+
+    /// Keeps the tier from being written.
+    #[cfg(test)]
+    pub fn hold_writer(&self) -> impl Drop + '_ {
+        self.writer.lock()
     }
 
     /// Waits until the queue is written.

@@ -124,12 +124,15 @@ impl Fetches {
             let under_way = Arc::clone(&landing.fetches.under_way);
             let _permit = under_way.acquire_many(units).await;
             let BlockKey { file, block: index, sealing } = block;
+            let clean = &landing.fetches.clean;
+            let forgotten = clean.forgotten();
             let result = loader.load(file, index, sealing).await;
             if let Ok(bytes) = &result {
                 match is_wanted.load(Ordering::Relaxed) {
-                    true => landing.fetches.clean.insert(block, bytes.clone()),
-                    false => landing.fetches.clean.insert_ahead(block, bytes.clone()),
+                    true => clean.insert(block, bytes.clone()),
+                    false => clean.insert_ahead(block, bytes.clone()),
                 }
+                clean.forget_if_since(forgotten, block);
             }
             drop((ahead, landing));
             // Nobody may be waiting any more.

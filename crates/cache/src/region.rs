@@ -24,6 +24,8 @@ const TRAILER_MAGIC: &[u8; 4] = b"KIDX";
 const INDEX_ENTRY: usize = BlockKey::LEN + 12;
 /// No index is larger; a longer one in a trailer is damage.
 const INDEX_LIMIT: u32 = 256 << 20;
+/// Blocks of a region at most.
+pub(crate) const MOST_BLOCKS: u64 = INDEX_LIMIT as u64 / INDEX_ENTRY as u64;
 const PURPOSE: &str = "cache";
 const SEALED_PIECE: u64 = PIECE + TAG_LEN as u64;
 /// Pieces that are read at once.
@@ -90,7 +92,22 @@ impl OpenRegion {
         node_key: &NodeKey,
     ) -> io::Result<OpenRegion> {
         let path = path_of(directory, number);
-        let file = disk.open(&path, true)?;
+        let created = OpenRegion::begin(disk, entropy, &path, number, node_key);
+        if created.is_err() {
+            // What is there of it would be in nobody's books. It may not even be there.
+            let _ = disk.remove(&path);
+        }
+        created
+    }
+
+    fn begin(
+        disk: &dyn Disk,
+        entropy: &dyn Entropy,
+        path: &Path,
+        number: u64,
+        node_key: &NodeKey,
+    ) -> io::Result<OpenRegion> {
+        let file = disk.open(path, true)?;
         let mut salt = [0; 32];
         entropy.fill(&mut salt);
         let mut header = [0; HEADER as usize];
@@ -101,7 +118,7 @@ impl OpenRegion {
         file.set_length(0)?;
         file.write_all_at(&[IoSlice::new(&header)], 0)?;
         let key = SegmentKey::derive(node_key, PURPOSE, &salt);
-        let region = Arc::new(Region { path, file, key, retired: AtomicBool::new(false) });
+        let region = Arc::new(Region { path: path.to_owned(), file, key, retired: AtomicBool::new(false) });
         Ok(OpenRegion { region, end: HEADER, index: Vec::new() })
     }
 

@@ -83,6 +83,18 @@ impl Unread {
         self.remove(&mut self.blocks.lock(), block)
     }
 
+    /// Looks at every block.
+    pub fn retain(&self, stays: impl Fn(&BlockKey) -> bool) {
+        let mut blocks = self.blocks.lock();
+        let mut dropped = 0;
+        blocks.content.retain(|block, content| {
+            let stays = stays(block);
+            dropped += if stays { 0 } else { content.len() as u64 };
+            stays
+        });
+        self.bytes.fetch_sub(dropped, Ordering::Relaxed);
+    }
+
     pub fn clear(&self) {
         let mut blocks = self.blocks.lock();
         *blocks = Blocks::default();

@@ -215,7 +215,7 @@ impl<V: MaintainedVolume + ?Sized> Parts<V> {
         let (now, cache) = (self.env.clock.monotonic(), &self.cache);
         let most = {
             let mut health = self.health.lock();
-            health.held.release_due(now);
+            health.held.release_due(now, self.config.longest_pause);
             match health.failures >= FAILURES_BEFORE_PAUSE {
                 true if health.paused_until > now => 0,
                 true => PROBES,

@@ -3,10 +3,11 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use ids::{BlockIndex, BlockShift};
-use seal::SealId;
+use journal::testing::MemoryDisk;
+use seal::{NodeKey, SealId};
 
 use super::world::{BLOCK, World, file, sealing};
-use crate::{ReadRequest, Sealing, Stored};
+use crate::{Cache, CacheConfig, ReadRequest, Sealing, Stored};
 
 fn content(seed: u8) -> Bytes {
     (0..BLOCK).map(|i| (i as u8).wrapping_mul(3) ^ seed).collect::<Vec<_>>().into()
@@ -184,8 +185,8 @@ async fn a_shrunken_configuration_gives_space_back() {
 
 #[tokio::test]
 async fn the_index_of_small_blocks_keeps_to_its_part_of_the_memory() {
-    let mut world = World::new(2 << 20, 8 << 20);
-    let most = (2 << 20) / 8 / 176;
+    let mut world = World::new(4 << 20, 8 << 20);
+    let most = (4 << 20) / 8 / 280;
     for number in 0..4 * most {
         world.cache.insert(file(number), BlockIndex(0), sealing(1), Bytes::from_static(b"small"));
         if number % 100 == 0 {
@@ -205,6 +206,75 @@ async fn the_index_of_small_blocks_keeps_to_its_part_of_the_memory() {
     world.config.memory = 1 << 20;
     world.restart();
     assert!((256..=1024).contains(&kept(&world).len()), "{}", kept(&world).len());
+}
+
+/// A disk in memory, and a cache with a tier of four regions of 31 blocks on it.
+async fn on_a_disk_in_memory() -> (MemoryDisk, Cache) {
+    let disk = MemoryDisk::new();
+    let mut config = CacheConfig::new("/cache".into());
+    (config.memory, config.disk) = (16 << 20, 8 << 20);
+    let cache = Cache::build(&config, &disk.environment(), NodeKey::from_bytes([9; 32])).unwrap();
+    (disk, cache)
+}
+
+async fn insert(cache: &Cache, files: std::ops::Range<u128>) {
+    for number in files {
+        cache.insert(file(number), BlockIndex(0), sealing(1), content(1));
+    }
+    cache.inner.clean.disk().unwrap().written().await;
+}
+
+#[tokio::test]
+async fn a_region_whose_index_does_not_fit_is_still_in_the_books() {
+    let (disk, cache) = on_a_disk_in_memory().await;
+    insert(&cache, 0..31).await;
+    let bytes = cache.usage().clean_disk;
+    disk.set_full(true);
+    insert(&cache, 31..32).await;
+    assert_eq!(cache.usage().clean_disk, bytes);
+    disk.set_full(false);
+    cache.drop_clean().await;
+    assert_eq!((cache.usage().clean_disk, disk.files().len()), (0, 0));
+    assert!(!cache.has(file(0), BlockIndex(0), sealing(1)));
+}
+
+#[tokio::test]
+async fn a_full_disk_leaves_no_files_behind_and_is_not_tried_for_all_that_waits() {
+    let (disk, cache) = on_a_disk_in_memory().await;
+    insert(&cache, 0..1).await;
+    disk.set_full(true);
+    insert(&cache, 1..20).await;
+    assert_eq!(disk.files().len(), 1);
+    assert_eq!(cache.usage().disk_queue, 0);
+    disk.set_full(false);
+    // It pauses, for so many blocks, and not for ever.
+    for number in 0..4100 {
+        cache.insert(file(1000 + number), BlockIndex(0), sealing(1), Bytes::from_static(b"small"));
+    }
+    cache.inner.clean.disk().unwrap().written().await;
+    cache.drop_memory();
+    assert!(!cache.has(file(1000), BlockIndex(0), sealing(1)));
+    assert!(cache.has(file(1000 + 4099), BlockIndex(0), sealing(1)));
+}
+
+#[tokio::test]
+async fn what_is_forgotten_does_not_come_back_from_the_queue() {
+    for number in [1, 2] {
+        let (disk, cache) = on_a_disk_in_memory().await;
+        // Nothing has been written yet: that is done on another thread, or here, where nobody waits.
+        let tier = cache.inner.clean.disk().unwrap().clone();
+        let writing = tier.hold_writer();
+        cache.insert(file(1), BlockIndex(0), sealing(1), content(1));
+        cache.insert(file(2), BlockIndex(0), sealing(1), content(2));
+        cache.evict(file(number));
+        drop(writing);
+        tier.written().await;
+        cache.drop_memory();
+        assert!(!cache.has(file(number), BlockIndex(0), sealing(1)));
+        assert!(disk.files().len() <= 1);
+        cache.drop_clean().await;
+        assert_eq!((cache.usage().disk_queue, disk.files().len()), (0, 0));
+    }
 }
 
 #[tokio::test]

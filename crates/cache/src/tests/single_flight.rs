@@ -40,6 +40,41 @@ async fn a_reader_that_gives_up_does_not_stop_the_load_for_the_others() {
 }
 
 #[tokio::test]
+async fn what_was_forgotten_while_it_was_loaded_is_not_kept() {
+    for drops_all in [false, true] {
+        let world = World::new(2 << 20, 4 << 20);
+        world.store(file(1), 0, 1, Bytes::from_static(b"content"));
+        let all = world.clouds.gate.acquire_many(1 << 20).await.unwrap();
+        world.clouds.gate.forget_permits(usize::MAX);
+        let read = world.read(file(1), 7, 0, 7, &[1]);
+        tokio::pin!(read);
+        while world.clouds.loads.load(Ordering::Relaxed) == 0 {
+            assert!(futures::poll!(&mut read).is_pending());
+            tokio::task::yield_now().await;
+        }
+        match drops_all {
+            true => world.cache.drop_clean().await,
+            false => world.cache.evict(file(1)),
+        }
+        drop(all);
+        assert_eq!(read.await, b"content");
+        world.cache.inner.clean.disk().unwrap().written().await;
+        assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
+    }
+}
+
+#[tokio::test]
+async fn what_was_loaded_ahead_is_forgotten_too() {
+    let world = World::new(2 << 20, 0);
+    let key = crate::block_key::BlockKey { file: file(1), block: BlockIndex(0), sealing: sealing(1) };
+    world.cache.inner.clean.insert_ahead(key, Bytes::from_static(b"content"));
+    assert!(world.cache.has(file(1), BlockIndex(0), sealing(1)));
+    world.cache.evict(file(1));
+    assert!(!world.cache.has(file(1), BlockIndex(0), sealing(1)));
+    assert_eq!(world.cache.usage().clean_memory, 0);
+}
+
+#[tokio::test]
 async fn all_blocks_of_a_read_are_loaded_at_the_same_time() {
     let world = World::new(32 << 20, 0);
     for block in 0..16 {

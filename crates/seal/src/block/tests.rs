@@ -125,6 +125,22 @@ fn a_unique_buffer_is_decrypted_in_place_and_a_shared_one_is_left_alone() {
 }
 
 #[test]
+fn who_keeps_a_plaintext_keeps_neither_padding_nor_what_lay_beside_it() {
+    let kept = |opened: OpenedBlock| opened.plaintext.try_into_mut().unwrap().capacity();
+    let padded = seal_one(Suite::Aes256Gcm, Padding::Padme, b"data");
+    assert!(padded.as_bytes().len() > 4000);
+    assert!(kept(open(&key(), &IDENTITY, padded).unwrap()) < 100);
+    let alone = seal_one(Suite::IntegrityOnly, Padding::None, b"data");
+    let mut many = alone.as_bytes().to_vec();
+    many.resize(1 << 20, 0);
+    let many = Bytes::from(many);
+    let sealed = SealedBlock::from_untrusted(many.slice(..alone.as_bytes().len()));
+    let opened = open(&key(), &IDENTITY, sealed).unwrap();
+    drop(many);
+    assert!(kept(opened) < 100);
+}
+
+#[test]
 fn the_clear_part_shows_neither_identity_nor_length_nor_time() {
     let seal_with = |identity: &BlockIdentity, data: &[u8], time| {
         let options = SealOptions { time, ..options(Suite::Aes256Gcm, Padding::Padme) };

@@ -35,8 +35,9 @@ impl Held {
         held.dirty = Some(dirty);
     }
 
-    /// Gives blocks whose pause is over back to the queue.
-    pub fn release_due(&mut self, now: Duration) {
+    /// Gives blocks whose pause is over back to the queue. Of one that has not failed again for `long` after that nothing is dirty any more.
+    pub fn release_due(&mut self, now: Duration, long: Duration) {
+        self.blocks.retain(|_, held| now <= held.until + long);
         for held in self.blocks.values_mut().filter(|held| held.until <= now) {
             held.dirty = None;
         }
