@@ -14,6 +14,9 @@ const HEADS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:top"));
 /// Stands in the place of a volume for claims.
 const CLAIMS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:own"));
 
+/// Stands in the place of a volume for signposts.
+const SIGNPOSTS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:new"));
+
 /// Seals, opens, names and proves the parts of one gateway's backups.
 pub struct BackupKeys {
     gateway: GatewayId,
@@ -58,6 +61,10 @@ impl BackupKeys {
         self.identity(CLAIMS, branch.into(), 0)
     }
 
+    fn of_signpost(&self) -> BlockIdentity {
+        self.identity(SIGNPOSTS, 0, 0)
+    }
+
     fn name(&self, identity: &BlockIdentity, start: u64) -> ObjectName {
         let name = seal::fragment_name(&self.names, identity, 0, SealId(start));
         ObjectName::new(&name).expect("names of fragments are object names")
@@ -76,6 +83,11 @@ impl BackupKeys {
     /// What a cloud calls the claim of a branch.
     pub fn claim_name(&self, branch: u32) -> ObjectName {
         self.name(&self.of_claim(branch), 0)
+    }
+
+    /// What a cloud calls the claim of the newest branch that it knows.
+    pub fn signpost_name(&self) -> ObjectName {
+        self.name(&self.of_signpost(), 0)
     }
 
     fn sealed(
@@ -180,5 +192,20 @@ impl BackupKeys {
         let claim = Claim::decode(&self.opened(&self.of_claim(branch), sealed)?)?;
         let is_it = (claim.gateway, claim.branch) == (self.gateway, branch);
         if is_it { Ok(claim) } else { Err(BackupError::Damaged("the claim of something else")) }
+    }
+
+    /// Seals a claim as that of the newest branch.
+    pub fn seal_signpost(&self, claim: &Claim, entropy: &dyn Entropy) -> Bytes {
+        self.sealed(&self.of_signpost(), &claim.encode(), claim.time, entropy)
+    }
+
+    /// What a cloud has given for the claim of the newest branch.
+    ///
+    /// # Errors
+    /// It is no claim of this gateway.
+    pub fn open_signpost(&self, sealed: Bytes) -> Result<Claim, BackupError> {
+        let claim = Claim::decode(&self.opened(&self.of_signpost(), sealed)?)?;
+        let is_it = claim.gateway == self.gateway;
+        if is_it { Ok(claim) } else { Err(BackupError::Damaged("the claim of somebody else")) }
     }
 }

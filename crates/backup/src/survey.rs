@@ -8,7 +8,8 @@ use futures::future::{join, join_all};
 
 use crate::{BackupError, BackupKeys, Claim, Head, Known, Mark, Parent, Place, Rival, State, Who};
 
-/// So many numbers of branches may be missing between others: restored gateways that never made a backup leave none.
+/// So many numbers of branches may be missing between others: restored gateways that never made a backup leave none. In clouds that came later
+/// more are missing; there a signpost says how far to look, from this number on.
 pub(crate) const GAP: u32 = 4;
 /// Objects fetched at the same time.
 const PARALLEL: usize = 8;
@@ -135,6 +136,18 @@ impl Survey {
         });
         let mut seen: Vec<Seen> = seen.collect();
         let (mut branch, mut end) = (0, GAP);
+        let signposts = join_all(places.iter().map(|place| signpost(keys, place))).await;
+        for (given, seen) in signposts.into_iter().zip(&mut seen) {
+            match given {
+                Given::Claim(claim) => {
+                    end = end.max(claim.branch.saturating_add(1 + GAP));
+                    seen.claims.push(claim);
+                }
+                Given::Bad(cause) => seen.bad.push(cause),
+                // Who does not answer is asked again.
+                Given::Head(_) | Given::Nothing | Given::Failed(_) => {}
+            }
+        }
         while branch < end {
             let window = branch..end;
             let asked = places.iter().zip(&seen).map(|(place, seen)| {
@@ -296,6 +309,17 @@ async fn claimed(keys: &BackupKeys, place: &Place, branch: u32) -> Given {
         Ok(sealed) => match keys.open_claim(branch, sealed) {
             Ok(claim) => Given::Claim(claim),
             Err(error) => Given::Bad(format!("the claim of branch {branch}: {error}")),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Given::Nothing,
+        Err(error) => Given::Failed(error.to_string()),
+    }
+}
+
+async fn signpost(keys: &BackupKeys, place: &Place) -> Given {
+    match place.cloud.get(&keys.signpost_name(), None).await {
+        Ok(sealed) => match keys.open_signpost(sealed) {
+            Ok(claim) => Given::Claim(claim),
+            Err(error) => Given::Bad(format!("the signpost: {error}")),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => Given::Nothing,
         Err(error) => Given::Failed(error.to_string()),

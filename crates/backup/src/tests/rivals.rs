@@ -75,6 +75,37 @@ async fn who_was_restored_from_sees_who_goes_on_for_it_and_does_not_come_back() 
     assert_eq!(back_up_and_hold(&mut old).await.unwrap().len(), 3);
 }
 
+/// Clouds that came after the branches before have nothing of these.
+#[tokio::test(start_paused = true)]
+async fn a_branch_that_is_far_from_all_others_is_found() {
+    let first = original().await;
+    let old = beside(&first, first.kept.0.lock().clone());
+    let mut world = first;
+    for branch in 1..12 {
+        let mut next = beside(&world, restored(&world).await);
+        next.start().await;
+        next.hold().await.unwrap();
+        back_up_and_hold(&mut next).await.unwrap();
+        assert_eq!(next.writer.as_ref().unwrap().state().branch, branch);
+        let own = next.writer.as_ref().unwrap().names();
+        for (_, cloud, _) in &next.clouds {
+            let others = cloud.names().into_iter().filter(|name| !own.contains(name));
+            others.for_each(|name| drop(cloud.poke(&name, None)));
+        }
+        let found = next.survey().await;
+        assert_eq!(found.newest().map(|head| head.branch), Some(branch));
+        assert_eq!(found.standings(found.newest().unwrap()).len(), 3);
+        world = next;
+    }
+    // Whoever was there long before sees that others go on.
+    let mut old = beside(&world, old.kept.0.lock().clone());
+    assert_eq!(old.try_start(false).await.unwrap_err().is, Who::Successor);
+    // Nothing is left in a cloud that is not to have backups any more.
+    let (places, writer) = (world.places(), world.writer.as_mut().unwrap());
+    assert!(writer.leave(&places[0]).await);
+    assert_eq!(world.clouds[0].1.names().len(), 0);
+}
+
 /// The old one makes a backup after the new one has looked and before that has claimed anything: then it may have deleted what the new
 /// one needs.
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@ use futures::future::join_all;
 use futures::stream::{StreamExt, iter};
 
 use super::{Notes, Numbers, PARALLEL, Writer};
+use crate::survey::GAP;
 use crate::{BackupError, Place};
 
 impl Writer {
@@ -63,7 +64,7 @@ impl Writer {
     /// Takes all that it has made out of a cloud that is not to have backups any more; true when nothing is left there. Nothing
     /// of it may be needed.
     pub async fn leave(&mut self, place: &Place) -> bool {
-        let mut names = vec![self.keys.head_name(self.state.branch), self.keys.claim_name(self.state.branch)];
+        let mut names = self.own_names();
         let retired = self.state.retired.iter().map(|retired| retired.numbers);
         for Numbers { start, from, to } in self.state.numbers.iter().copied().chain(retired) {
             names.extend((from..to).map(|number| self.keys.object_name(&self.state.id, start, number)));
@@ -79,9 +80,17 @@ impl Writer {
         true
     }
 
+    /// Its head and its claim, and the signpost to them.
+    fn own_names(&self) -> Vec<cloud::ObjectName> {
+        let branch = self.state.branch;
+        let mut names = vec![self.keys.head_name(branch), self.keys.claim_name(branch)];
+        names.extend((branch >= GAP).then(|| self.keys.signpost_name()));
+        names
+    }
+
     /// Names of all objects that it has made and not deleted, of its head, and of its claim.
     pub fn names(&self) -> Vec<cloud::ObjectName> {
-        let mut names = vec![self.keys.head_name(self.state.branch), self.keys.claim_name(self.state.branch)];
+        let mut names = self.own_names();
         let retired = self.state.retired.iter().map(|retired| retired.numbers);
         for Numbers { start, from, to } in self.state.numbers.iter().copied().chain(retired) {
             names.extend((from..to).map(|number| self.keys.object_name(&self.state.id, start, number)));

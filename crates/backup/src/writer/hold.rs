@@ -101,13 +101,38 @@ impl Writer {
             }
             is_claimed |= claim == *own;
         }
+        let signpost = match self.signpost(place).await {
+            Ok(signpost) => signpost,
+            Err(error) => return Looked::Failed(error),
+        };
+        if let Some(newer) = signpost.filter(|it| it.branch >= own.branch && it.id != own.id) {
+            let (place, branch, time) = (place.name.clone(), newer.branch, newer.time);
+            return Looked::Rival(Rival { place, branch, time, is: Who::Successor });
+        }
+        let is_signed = own.branch < GAP || signpost == Some(*own);
         match self.vet(place).await {
-            Looked::Alone if !is_claimed => {}
+            Looked::Alone if !is_claimed || !is_signed => {}
             looked => return looked,
+        }
+        if !is_signed {
+            let sealed = self.keys.seal_signpost(own, &*self.environment.entropy);
+            let put = place.cloud.put(&self.keys.signpost_name(), vec![sealed], PutMode::Overwrite).await;
+            if let Err(error) = put {
+                return Looked::Failed(error);
+            }
         }
         let sealed = self.keys.seal_claim(own, &*self.environment.entropy);
         let put = place.cloud.put(&self.keys.claim_name(own.branch), vec![sealed], PutMode::Overwrite).await;
         put.map_or_else(Looked::Failed, |()| Looked::Alone)
+    }
+
+    /// The claim of the newest branch that a cloud knows, if it can be read.
+    async fn signpost(&self, place: &Place) -> Result<Option<Claim>, CloudError> {
+        match place.cloud.get(&self.keys.signpost_name(), None).await {
+            Ok(sealed) => Ok(self.keys.open_signpost(sealed).ok()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks at the head of the branch in a cloud that nothing is known of yet.
