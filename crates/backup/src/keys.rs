@@ -13,7 +13,6 @@ const SMALLEST: usize = 16 << 10;
 const HEADS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:top"));
 /// Stands in the place of a volume for claims.
 const CLAIMS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:own"));
-
 /// Stands in the place of a volume for signposts.
 const SIGNPOSTS: VolumeId = VolumeId(u128::from_be_bytes(*b"kurma backup:new"));
 

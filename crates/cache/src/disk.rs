@@ -321,25 +321,20 @@ impl DiskTier {
             };
             if !self.contains(block) {
                 let mut writer = self.writer.lock();
-                if let Err(error) = self.append(&mut writer, block, &bytes, forgotten) {
+                if let Err(error) = self.append(&mut writer, block, &bytes) {
                     tracing::warn!(%error, "the disk cache cannot be written; it pauses");
                     self.give_up_current(&mut writer);
                     self.paused.store(PAUSE, Ordering::Relaxed);
                     self.drop_queued(|_| true);
                 }
+                self.drop_if_forgotten_since(forgotten, block);
             }
             self.queue.lock().bytes -= bytes.len() as u64;
             self.shorter.notify_waiters();
         }
     }
 
-    fn append(
-        &self,
-        writer: &mut Writer,
-        block: BlockKey,
-        bytes: &Bytes,
-        forgotten: u64,
-    ) -> std::io::Result<()> {
+    fn append(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
         let needed = sealed_length(bytes.len() as u64);
         let is_full = |region: &OpenRegion| {
             region.end + needed > self.region_bytes || region.blocks() >= self.most_of_region()
@@ -348,25 +343,22 @@ impl DiskTier {
             self.next_region(writer)?;
         }
         while self.has_all_entries() && self.retire_oldest(writer).is_some() {}
-        self.append_to_current(writer, block, bytes, forgotten)
+        self.append_to_current(writer, block, bytes)
     }
 
-    /// A block that was to be written when so much had been forgotten.
-    fn append_to_current(
-        &self,
-        writer: &mut Writer,
-        block: BlockKey,
-        bytes: &Bytes,
-        forgotten: u64,
-    ) -> std::io::Result<()> {
+    fn append_to_current(&self, writer: &mut Writer, block: BlockKey, bytes: &Bytes) -> std::io::Result<()> {
         let Some(current) = &mut writer.current else { return Ok(()) };
         self.bytes.fetch_add(sealed_length(bytes.len() as u64), Ordering::Relaxed);
         let place = current.append(block, bytes)?;
         self.put(block, place);
+        Ok(())
+    }
+
+    /// Whoever forgot something meanwhile may have missed a block that was on its way.
+    fn drop_if_forgotten_since(&self, forgotten: u64, block: BlockKey) {
         if self.forgotten.load(Ordering::SeqCst) != forgotten {
             self.drop_block(block);
         }
-        Ok(())
     }
 
     /// Finishes the current region and begins another, for which old ones make room.
@@ -393,7 +385,8 @@ impl DiskTier {
                 break;
             }
             if let Ok(bytes) = place.read_whole(block) {
-                self.append_to_current(writer, block, &bytes, forgotten)?;
+                self.append_to_current(writer, block, &bytes)?;
+                self.drop_if_forgotten_since(forgotten, block);
             }
         }
         Ok(())

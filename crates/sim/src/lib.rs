@@ -5,7 +5,7 @@
 //! Streams are late, end anywhere in a message, or lead nowhere for a while in one direction or both. Clouds refuse, throttle, hang, are slow, do things and say that they failed; the owner of one of them flips bits, gives back
 //! older or other objects, parts of them or nothing, shows the past, drops what it has confirmed. Wall clocks go wrong and jump.
 //! The disk of the journal is full for a while, or slow. Machines are killed or lose their power, anywhere or at a named failpoint, and what
-//! was not synced is torn or lost; the next one starts from what is left. Sites burn down; the next one starts from what the clouds have. Clouds
+//! was not synced is torn or lost, that of the disk cache with it, which also decays; the next one starts from what is left. Sites burn down; the next one starts from what the clouds have. Clouds
 //! are emptied into new ones.
 //!
 //! What must hold, whatever happens:
