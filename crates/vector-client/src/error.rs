@@ -73,6 +73,19 @@ impl Error {
         }
     }
 
+    /// The same, said of what the caller knows the file by.
+    pub(crate) fn of(mut self, known_as: &Target) -> Error {
+        if let Error::Refused { target, .. }
+        | Error::Local { target, .. }
+        | Error::Invalid { target, .. }
+        | Error::TooManyLinks(target)
+        | Error::DataLost(target) = &mut self
+        {
+            *target = known_as.clone();
+        }
+        self
+    }
+
     /// Whether it says that there is no such file.
     pub fn is_not_found(&self) -> bool {
         self.errno() == 2

@@ -8,6 +8,8 @@ mod vcopy;
 pub use copy::{CopyAct, CopyItem, CopyOptions, CopyWatch, Links, Make, Preserve};
 pub use remove::Removal;
 
+use nfs4_client::ClientError;
+
 use crate::step::{Done, Step};
 use crate::{AttributeSet, Attributes, Client, Error, Failure, Target};
 
@@ -16,7 +18,12 @@ const DIRECTORIES: usize = 256;
 
 /// What ends a tree operation: no more can be done, or nobody knows what was.
 fn is_fatal<T>(failure: &Failure<T>) -> bool {
-    failure.unknown > 0 || matches!(failure.error, Error::Connection(_))
+    failure.unknown > 0 || is_of_the_server(&failure.error)
+}
+
+/// Whether it is none of a file's, but that nothing comes from the server any more.
+fn is_of_the_server(error: &Error) -> bool {
+    matches!(error, Error::Connection(error) if !matches!(error, ClientError::OpenLost { .. }))
 }
 
 impl Client {

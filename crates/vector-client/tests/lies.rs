@@ -41,6 +41,8 @@ enum Lie {
     Instead(u32, u32),
     /// The last operation, if that is a CLOSE, was not done (NFS4ERR_DELAY).
     Unclosed,
+    /// Nothing is said but what came of SEQUENCE, and this.
+    OnlySequence(NfsStatus),
 }
 
 fn lie() -> impl Strategy<Value = Lie> {
@@ -58,6 +60,8 @@ fn lie() -> impl Strategy<Value = Lie> {
         1 => vec(any::<u8>(), 1..50).prop_map(Lie::Longer),
         1 => Just(Lie::Never),
         1 => Just(Lie::Twice),
+        1 => prop::sample::select(vec![NfsStatus::Ok, NfsStatus::Io, NfsStatus::Delay, NfsStatus::NotDir])
+            .prop_map(Lie::OnlySequence),
     ]
 }
 
@@ -91,6 +95,16 @@ impl Lie {
                     answer.truncate(close + 8);
                     answer[close + 4..].copy_from_slice(&delay);
                     answer[status..status + 4].copy_from_slice(&delay);
+                }
+            }
+            Lie::OnlySequence(status) => {
+                // Of the compound: its status, an empty tag, how many results; then the first with its number and status.
+                let (place, count, first, end) = (24, 32, 36, 80);
+                if answer.get(first..end).is_some_and(|result| result.starts_with(&[0, 0, 0, 53, 0, 0, 0, 0]))
+                {
+                    answer.truncate(end);
+                    answer[place..place + 4].copy_from_slice(&status.code().to_be_bytes());
+                    answer[count..count + 4].copy_from_slice(&1u32.to_be_bytes());
                 }
             }
             Lie::Word(..) | Lie::Bits(..) => {}
@@ -301,6 +315,48 @@ async fn what_was_written_in_part_is_written_again_from_there() {
         after.round_trips - before.round_trips
     );
     stop.cancel();
+}
+
+#[tokio::test]
+async fn what_is_said_to_be_done_without_any_progress_is_an_error() {
+    const LENGTH: u32 = 4321;
+    let stop = CancellationToken::new();
+    let server = world::server_of(&["home"], Limits::default(), stop.clone()).await;
+    let writes_nothing = (0..100).map(|answer| (answer, Lie::Instead(LENGTH, 0)));
+    let address = liar(server, writes_nothing.collect(), stop.clone()).await;
+    let client = Client::connect(address, Options::default()).await.unwrap();
+    let files = ["short", "whole-not", "short-too"].into_iter().zip([100, LENGTH as usize, 100]);
+    let files = files.map(|(name, length)| Write::whole(format!("/home/{name}"), 0o600, vec![7; length]));
+    let failure = client.vwrite(files.collect()).await.unwrap_err();
+    assert_eq!((failure.index(), failure.unknown), (1, 2), "{failure}");
+    stop.cancel();
+}
+
+/// What a server lists is in the directory that it lists, and nowhere else.
+#[tokio::test]
+async fn names_that_lead_elsewhere_are_not_believed() {
+    for (name, told) in [("abcd", b"../x"), ("abcd", b"a\0cd"), ("ab", b"..\0\0")] {
+        let stop = CancellationToken::new();
+        let server = world::server_of(&["home"], Limits::default(), stop.clone()).await;
+        let client = Client::connect(server, Options::default()).await.unwrap();
+        client.ensure_directory("/home/d", 0o755).await.unwrap();
+        let files =
+            [format!("/home/d/{name}"), "/home/x".into()].map(|name| Write::whole(name, 0o600, "data"));
+        client.vwrite(files.into()).await.unwrap();
+
+        let mut word = [0; 4];
+        word[..name.len()].copy_from_slice(name.as_bytes());
+        let lie = Lie::Instead(u32::from_be_bytes(word), u32::from_be_bytes(*told));
+        let lies = (0..100).map(|answer| (answer, lie.clone()));
+        let address = liar(server, lies.collect(), stop.clone()).await;
+        let deceived = Client::connect(address, Options::default()).await.unwrap();
+        let failed = deceived.rm_recursive(vec!["/home/d".into()], |_| {}).await.unwrap();
+        assert_eq!(failed, 1, "{name}");
+        for path in [&format!("/home/d/{name}"), "/home/x"] {
+            assert!(client.exists(path).await.unwrap(), "{path}");
+        }
+        stop.cancel();
+    }
 }
 
 #[tokio::test]

@@ -415,7 +415,7 @@ impl<'a> Stage<'a> {
             None => tickets.resume(fs, shared, is_remote).await,
             Some(Restored { instant, lost, .. }) => {
                 let is_lost = |file| lost.contains_key(&file);
-                tickets.resume_restored(fs, shared, is_remote, (*instant, is_lost)).await
+                tickets.resume_restored(fs, shared, is_remote, (*instant, is_lost), self.world).await
             }
         };
         match self.patiently(resume).await {

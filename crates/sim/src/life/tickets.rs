@@ -27,6 +27,8 @@ struct Inner {
     doubtful: u64,
     /// When it was seen that a ticket was drawn.
     seen: Vec<(Moment, u64)>,
+    /// When the files of which a restore had lost something were last made anew. A backup from before has them as that restore left them.
+    made_anew: Option<Moment>,
 }
 
 /// The name that one of two files has when this is the next ticket.
@@ -190,16 +192,19 @@ impl Tickets {
         shared: Folder,
         is_remote: bool,
         (instant, is_lost): (Moment, impl Fn(FileId) -> bool),
+        world: &World,
     ) -> FsResult<Result<(), String>> {
-        {
+        let was_lost = {
             let mut inner = self.0.lock();
             let before = inner.seen.iter().rev().find(|(when, _)| *when <= instant);
             inner.durable = before.map_or(0, |(_, ticket)| ticket + 1);
-        }
+            inner.made_anew.is_some_and(|when| instant < when)
+        };
         if !is_remote {
             let mut tx = fs.begin(&Caller::root(), Mode::Exclusive).await?;
             let files = files(&mut *tx, shared).await?;
-            if files.into_iter().any(is_lost) {
+            let is_lost = was_lost || files.into_iter().any(is_lost);
+            if is_lost {
                 let next = self.0.lock().durable;
                 for file in files {
                     let bytes = next.to_be_bytes().to_vec();
@@ -207,6 +212,9 @@ impl Tickets {
                 }
             }
             tx.commit(CommitMode::Durable).await?;
+            if is_lost {
+                self.0.lock().made_anew = Some(world.now());
+            }
         }
         let resumed = self.resume(fs, shared, is_remote).await?;
         if resumed.is_ok() {

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nfs4::{NfsResOp, NfsStatus, Outcome};
+use nfs4::{NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome};
 use nfs4_client::operations::{close, only_reads};
 use nfs4_client::{ClientError, Reply};
 
 use super::links::keep_in_root;
-use super::plan::{Bounds, Context, Opening, Plan, Promise, Work, asks_for_more};
+use super::plan::{Bounds, Context, Opening, Plan, Promise, Work, asks_for_more, place};
 use super::position::Place;
 use super::{Lane, Nfs};
 use crate::step::{APPEND, Done, Read, Step};
@@ -177,7 +177,10 @@ impl Nfs {
             let (plan, error) = Plan::of(rest, &context);
             if plan.pieces.is_empty() {
                 match error {
-                    Some(error) if plans.is_empty() => return Err((error, 0)),
+                    Some(error) if plans.is_empty() => {
+                        self.close_lost(&error, rest.first());
+                        return Err((error, 0));
+                    }
                     _ => break,
                 }
             }
@@ -212,6 +215,17 @@ impl Nfs {
         }
         run.leave_out_beyond_ends();
         Ok(())
+    }
+
+    /// What the server has open no longer need not be closed there.
+    fn close_lost(&self, error: &Error, work: Option<&Work>) {
+        if let (Error::Connection(ClientError::OpenLost { .. }), Some(Step::Close(number))) =
+            (error, work.map(|work| &work.step))
+            && let Some(file) = self.files.remove(*number)
+        {
+            self.client.closed(&file.open);
+            self.promises.closing(&file.open);
+        }
     }
 
     /// The steps that go into compounds as they are.
@@ -252,7 +266,7 @@ impl Nfs {
             return self.undone(run, plan, &reply).await.map(|()| false);
         }
         run.most = usize::MAX;
-        let executed = reply.results.len() - usize::from(!reply.status.is_ok());
+        let executed = reply.results.len().saturating_sub(usize::from(!reply.status.is_ok()));
         let message = message_bytes(plan, &reply.results);
         let mut left = Vec::new();
         for (number, piece) in plan.pieces.iter().enumerate() {
@@ -267,6 +281,10 @@ impl Nfs {
             }
             if piece.operations.end > executed && !ended && !unclosed {
                 self.clean_up(plan, &reply, executed).await;
+                if reply.status.is_ok() && (number == 0 || plan.atomic) {
+                    // Again would be the same again, or once more what was done.
+                    return Err(cut_off(plan, &reply));
+                }
                 if !left.is_empty() {
                     // Comes to it again after what is left of those before.
                     if let Some((_, work)) = run.queue.front_mut() {
@@ -309,7 +327,12 @@ impl Nfs {
                 Ok(Some(rest)) => left.push((index, rest)),
                 Err(error) => {
                     self.forget_closed(run, plan, number + 1, &reply.results[..executed]).await;
-                    return Err((error, 0));
+                    // A part of it may be done.
+                    run.done.truncate(index);
+                    let begun =
+                        plan.pieces[number..].iter().filter(|piece| piece.operations.start < executed);
+                    let unknown = if error.is_unknown() { begun.count() } else { 0 };
+                    return Err((error, unknown));
                 }
             }
             // Nothing that comes after it was begun.
@@ -412,12 +435,20 @@ impl Nfs {
 
     /// A step that is tried again must not fail because it got half-way: a file that it had to create is there now, and cut.
     fn tried(&self, work: &mut Work, reply: &Reply, first: usize) {
-        let opened = reply.results.get(first..).unwrap_or_default().iter();
-        let opened = opened.filter(|result| matches!(result, NfsResOp::Open(Outcome::Ok(_)))).count() > 0;
-        match &mut work.step {
-            Step::Write(write) if opened => (write.create, write.truncate) = (None, false),
-            Step::Copy(copy) if opened => (copy.create, copy.truncate) = (None, false),
-            _ => {}
+        let results = reply.results.get(first..).unwrap_or_default();
+        let opened = results.iter().any(|result| matches!(result, NfsResOp::Open(Outcome::Ok(_))));
+        // OPEN cuts what it creates; what has no name it cannot create.
+        let set = |result: &NfsResOp| matches!(result, NfsResOp::SetAttr(set) if set.status.is_ok());
+        let cut = results.iter().any(set);
+        let (target, create, truncate) = match &mut work.step {
+            Step::Write(write) => (&write.target, &mut write.create, &mut write.truncate),
+            Step::Copy(copy) => (&copy.destination, &mut copy.create, &mut copy.truncate),
+            _ => return,
+        };
+        if opened {
+            let has_name = place(target, &self.root, &self.files).is_ok_and(|place| place.split().is_some());
+            *truncate &= !(cut || create.is_some() && has_name);
+            *create = None;
         }
     }
 
@@ -477,6 +508,13 @@ impl Nfs {
         run.finish(index, done);
         Ok(())
     }
+}
+
+/// The server says that all was done, but not what came of it. How many steps may be done comes along.
+fn cut_off(plan: &Plan, reply: &Reply) -> (Error, usize) {
+    let expected = plan.operations.get(reply.results.len()).map_or(OpCode::Sequence, NfsArgOp::op_code);
+    let unknown = if plan.only_reads { 0 } else { plan.pieces.len() };
+    (ClientError::UnexpectedResult { expected }.into(), unknown)
 }
 
 /// The way to an object, from the start.

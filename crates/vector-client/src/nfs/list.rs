@@ -131,7 +131,7 @@ impl Nfs {
                 let directory = &directories[pages.len()];
                 match reply.results.get(*read) {
                     Some(NfsResOp::ReadDir(Outcome::Ok(page))) => {
-                        pages.push(page_of(page, directory.wanted));
+                        pages.push(page_of(page, directory));
                     }
                     _ if pages.is_empty() => {
                         let target = directory.target.clone();
@@ -183,11 +183,22 @@ impl Nfs {
     }
 }
 
-fn page_of(page: &ReadDirOk, wanted: AttributeSet) -> PageResult {
+fn page_of(page: &ReadDirOk, directory: &Directory) -> PageResult {
     let mut entries = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
+        let name = &entry.name.0;
+        if name.as_ref() == b"." || name.as_ref() == b".." {
+            continue;
+        }
+        // It would lead elsewhere.
+        if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+            let what =
+                "the server lists a name that no file can have: an empty one, or one with a slash or a zero";
+            return Err(Error::Invalid { target: directory.target.clone(), what });
+        }
         let values = entry.attributes.values().map_err(nfs4_client::ClientError::from)?;
-        entries.push(Entry { name: entry.name.0.clone(), attributes: attributes::received(values, wanted) });
+        entries
+            .push(Entry { name: name.clone(), attributes: attributes::received(values, directory.wanted) });
     }
     let next = match page.entries.last() {
         _ if page.eof => None,
@@ -195,5 +206,8 @@ fn page_of(page: &ReadDirOk, wanted: AttributeSet) -> PageResult {
         // Asking again would never end.
         None => return Err(Error::Unsupported("reading a directory whose pages are empty")),
     };
+    if next.is_some_and(|next| directory.from.is_some_and(|from| from.position == next.position)) {
+        return Err(Error::Unsupported("reading a directory whose pages do not go on"));
+    }
     Ok(Page { entries, next })
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nfs4::{FileHandle, Verifier};
+use nfs4::{FileHandle, StableHow, Verifier};
 use nfs4_client::OpenState;
 use parking_lot::{Mutex, RwLock};
 
@@ -24,6 +24,8 @@ pub(super) struct OpenFile {
 /// What was written and may be lost until COMMIT (RFC 8881 §18.3.3).
 #[derive(Debug, Default)]
 struct Unsafe {
+    /// Operations that wrote, whether or not that is safe.
+    writes: u64,
     verifier: Option<Verifier>,
     /// The verifier changed in between.
     lost: bool,
@@ -34,9 +36,14 @@ impl OpenFile {
         OpenFile { open, target, ahead: Mutex::default(), unsafe_writes: Mutex::default() }
     }
 
-    /// Data was written that is not safe yet.
-    pub fn wrote_unsafely(&self, verifier: Verifier) {
-        self.unsafe_writes.lock().wrote(verifier);
+    /// An operation has written, and this is how safe it is.
+    pub fn wrote(&self, committed: StableHow, verifier: Verifier) {
+        self.unsafe_writes.lock().wrote(committed, verifier);
+    }
+
+    /// How many operations have written so far.
+    pub fn writes(&self) -> u64 {
+        self.unsafe_writes.lock().writes
     }
 
     /// Whether something was written that is not safe yet.
@@ -44,9 +51,10 @@ impl OpenFile {
         self.unsafe_writes.lock().verifier.is_some()
     }
 
-    /// COMMIT answered with this verifier: whether all that was written is safe. What is lost is said once.
-    pub fn committed(&self, verifier: Verifier) -> Result<(), Error> {
-        match std::mem::take(&mut *self.unsafe_writes.lock()).is_safe(verifier) {
+    /// COMMIT, sent after so many operations that wrote, answered with this verifier: whether all that they wrote is safe. What is
+    /// lost is said once.
+    pub fn committed(&self, verifier: Verifier, writes: u64) -> Result<(), Error> {
+        match self.unsafe_writes.lock().committed(verifier, writes) {
             true => Ok(()),
             false => Err(Error::DataLost(self.target.clone())),
         }
@@ -54,14 +62,22 @@ impl OpenFile {
 }
 
 impl Unsafe {
-    fn wrote(&mut self, verifier: Verifier) {
-        self.lost |= self.verifier.is_some_and(|before| before != verifier);
-        self.verifier = Some(verifier);
+    fn wrote(&mut self, committed: StableHow, verifier: Verifier) {
+        self.writes += 1;
+        if committed == StableHow::Unstable {
+            self.lost |= self.verifier.is_some_and(|before| before != verifier);
+            self.verifier = Some(verifier);
+        }
     }
 
-    /// Whether nothing was lost until COMMIT answered with this verifier.
-    fn is_safe(&self, verifier: Verifier) -> bool {
-        !self.lost && self.verifier.is_none_or(|before| before == verifier)
+    /// Whether nothing was lost until COMMIT answered with this verifier. What was written meanwhile waits for the next.
+    fn committed(&mut self, verifier: Verifier, writes: u64) -> bool {
+        let is_safe =
+            !std::mem::take(&mut self.lost) && self.verifier.is_none_or(|before| before == verifier);
+        if self.writes == writes {
+            self.verifier = None;
+        }
+        is_safe
     }
 }
 
@@ -100,14 +116,31 @@ impl OpenFiles {
 mod tests {
     use super::*;
 
+    const ONE: Verifier = Verifier([1; 8]);
+    const TWO: Verifier = Verifier([2; 8]);
+
     #[test]
     fn data_is_safe_if_no_verifier_changed_since_it_was_written() {
-        let (one, two) = (Verifier([1; 8]), Verifier([2; 8]));
         let mut writes = Unsafe::default();
-        assert!(writes.is_safe(one));
-        writes.wrote(one);
-        assert!(writes.is_safe(one) && !writes.is_safe(two));
-        writes.wrote(two);
-        assert!(!writes.is_safe(two), "the first write is lost");
+        assert!(writes.committed(ONE, 0));
+        writes.wrote(StableHow::Unstable, ONE);
+        assert!(writes.committed(ONE, 1) && writes.committed(TWO, 1), "it is safe since the first");
+        writes.wrote(StableHow::Unstable, ONE);
+        assert!(!writes.committed(TWO, 2) && writes.committed(TWO, 2), "said once");
+        writes.wrote(StableHow::Unstable, ONE);
+        writes.wrote(StableHow::Unstable, TWO);
+        assert!(!writes.committed(TWO, 4), "the first write is lost");
+    }
+
+    #[test]
+    fn what_is_written_while_commit_is_under_way_is_not_safe_yet() {
+        let mut writes = Unsafe::default();
+        writes.wrote(StableHow::Unstable, ONE);
+        // COMMIT is sent now, and answered after this.
+        writes.wrote(StableHow::Unstable, ONE);
+        assert!(writes.committed(ONE, 1));
+        assert!(!writes.committed(TWO, 2), "the second write is lost");
+        writes.wrote(StableHow::FileSync, TWO);
+        assert!(writes.committed(ONE, 3), "nothing waits for it");
     }
 }

@@ -77,6 +77,8 @@ pub(super) struct Piece {
     pub unless: Option<usize>,
     /// Of a file that may be delegated.
     pub stamp: Option<Stamp>,
+    /// Of a COMMIT: how many operations have written to the file before it.
+    pub writes: u64,
 }
 
 /// An OPEN in the compound.
@@ -261,6 +263,13 @@ impl Plan {
             Arc::ptr_eq(written, open)
                 && matches!(&self.operations[*index], NfsArgOp::Write(write) if unsafely(write))
         })
+    }
+
+    /// Operations in it that write to this file.
+    fn writes_to(&self, open: &Arc<OpenState>) -> u64 {
+        let writes = |index: usize| matches!(self.operations[index], NfsArgOp::Write(_) | NfsArgOp::Copy(_));
+        self.states.iter().filter(|(index, written)| Arc::ptr_eq(written, open) && writes(*index)).count()
+            as u64
     }
 
     /// Whether there are state ids in it that change with a restart of the server.

@@ -53,6 +53,11 @@ impl Nfs {
                     return Err(Aborted { step: None, error: error.into(), unknown });
                 }
             };
+            if reply.status.is_ok() && reply.results.len() < plan.operations.len() {
+                let expected = plan.operations[reply.results.len()].op_code();
+                let error = ClientError::UnexpectedResult { expected }.into();
+                return Err(Aborted { step: None, error, unknown: !plan.only_reads });
+            }
             if reply.status.is_ok() {
                 let taken = self.take_all(run, &plan, &reply.results).await;
                 // It is done, whatever it says of what was before it.

@@ -71,7 +71,8 @@ fn read(fd: &OwnedFd, directory: &Directory, buffer: &mut Vec<u8>) -> Result<Pag
             kind: kind(entry.file_type()).filter(|_| directory.wanted.contains(AttributeSet::KIND)),
             ..Attributes::default()
         };
-        let is_enough = match directory.wanted {
+        // Local files have no handles.
+        let is_enough = match directory.wanted.without(AttributeSet::HANDLE) {
             AttributeSet::NONE => true,
             AttributeSet::KIND => by_entry.kind.is_some(),
             _ => false,

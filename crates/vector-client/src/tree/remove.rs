@@ -1,12 +1,18 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
+use nfs4::FileHandle;
 
 use super::{DIRECTORIES, is_fatal};
-use crate::listing::{Cookie, Directory, Page, PageResult};
+use crate::listing::{Cookie, Directory, Entry, Page, PageResult};
 use crate::nfs::REMOVALS;
 use crate::{AttributeSet, Client, Error, Failure, Kind, Target};
+
+/// What is asked of names. By its handle a directory is found again, and nothing else that somebody has put in its place: a symbolic link
+/// would lead out of the tree. Local files have none.
+const WANTED: AttributeSet = AttributeSet::KIND.with(AttributeSet::HANDLE);
 
 /// Names removed by one call, and calls at once.
 const NAMES: usize = REMOVALS;
@@ -53,13 +59,18 @@ impl Client {
         stays: impl FnMut(&Target) -> bool,
         each: impl FnMut(Removal<'_>),
     ) -> Result<u64, Error> {
-        let kinds = self.attributes_of_each(targets.clone(), AttributeSet::KIND, false).await?;
+        let kinds = self.attributes_of_each(targets.clone(), WANTED, false).await?;
         let mut run = Run { each, stays, folders: HashMap::new(), stack: Vec::new(), next: 0, failed: 0 };
         let mut doomed = Vec::new();
         for (argument, (target, kind)) in targets.into_iter().zip(kinds).enumerate() {
             match kind {
-                Ok(attributes) if attributes.is(Kind::Directory) => run.descend(argument, target, None),
-                Ok(_) => doomed.push(Doomed { argument, target, parent: None, folder: None }),
+                Ok(attributes) if attributes.is(Kind::Directory) => {
+                    run.descend(argument, Place::new(target.clone(), target, attributes.handle), None);
+                }
+                Ok(_) => {
+                    let place = Place::new(target.clone(), target, None);
+                    doomed.push(Doomed { argument, place, parent: None, folder: None });
+                }
                 Err(error) => run.tell(argument, &target, false, Err(&error)),
             }
         }
@@ -131,7 +142,7 @@ async fn in_order(
                 part.push(name);
             }
         }
-        let targets = part.iter().map(|name| name.target.clone()).collect();
+        let targets = part.iter().map(|name| name.place.name.clone()).collect();
         let failure = match client.vremove(targets).await {
             Ok(_) => None,
             Err(failure) if is_fatal(&failure) => return Err(failure.error),
@@ -145,17 +156,42 @@ async fn in_order(
             if !failure.error.is_not_found() {
                 stays.extend(name.parent);
             }
-            fates.push((name, Fate::Failed(failure.error)));
+            let error = failure.error.of(&name.place.target);
+            fates.push((name, Fate::Failed(error)));
         }
         rest.rev().for_each(|name| left.push_front(name));
     }
     Ok(fates)
 }
 
+/// Where something in a tree is.
+#[derive(Clone)]
+struct Place {
+    /// The path by which it is spoken of.
+    target: Target,
+    /// What it is removed by.
+    name: Target,
+    /// If it is a directory: what it is read by, and what is in it found by.
+    directory: Target,
+}
+
+impl Place {
+    fn new(target: Target, name: Target, handle: Option<FileHandle>) -> Place {
+        let directory = handle.map_or_else(|| name.clone(), |handle| Target::at(handle, Bytes::new()));
+        Place { target, name, directory }
+    }
+
+    /// In this directory.
+    fn join(&self, entry: &Entry) -> Place {
+        let handle = entry.attributes.handle.clone();
+        Place::new(self.target.join(&entry.name), self.directory.join(&entry.name), handle)
+    }
+}
+
 /// A name to remove.
 struct Doomed {
     argument: usize,
-    target: Target,
+    place: Place,
     /// The directory it is in.
     parent: Option<u64>,
     /// If it is a directory.
@@ -165,7 +201,7 @@ struct Doomed {
 /// A directory that is not gone yet.
 struct Folder {
     argument: usize,
-    target: Target,
+    place: Place,
     parent: Option<u64>,
     /// Directories in it that are not gone yet.
     below: usize,
@@ -210,10 +246,10 @@ struct Run<F, S> {
 }
 
 impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
-    fn descend(&mut self, argument: usize, target: Target, parent: Option<u64>) {
+    fn descend(&mut self, argument: usize, place: Place, parent: Option<u64>) {
         let folder = Folder {
             argument,
-            target,
+            place,
             parent,
             below: 0,
             from: None,
@@ -241,9 +277,9 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
 
     fn directories(&self, asked: &[u64]) -> Vec<Directory> {
         let directory = |folder: &Folder| Directory {
-            target: folder.target.clone(),
+            target: folder.place.directory.clone(),
             from: folder.from,
-            wanted: AttributeSet::KIND,
+            wanted: WANTED,
         };
         asked.iter().filter_map(|id| self.folders.get(id)).map(directory).collect()
     }
@@ -254,9 +290,9 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
         self.stack.extend(asked.iter().skip(pages.len()).rev());
         for (id, page) in asked.into_iter().zip(pages) {
             let Some(folder) = self.folders.get_mut(&id) else { continue };
-            let (argument, directory) = (folder.argument, folder.target.clone());
+            let (argument, directory) = (folder.argument, folder.place.clone());
             let page = page.unwrap_or_else(|error| {
-                folder.unreadable = Some(error);
+                folder.unreadable = Some(error.of(&directory.target));
                 Page::default()
             });
             if let Some(Error::Connection(_)) = folder.unreadable
@@ -268,19 +304,19 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
             folder.state = if page.next.is_some() { State::Partial } else { State::Read };
             let mut below = Vec::with_capacity(page.entries.len());
             for entry in page.entries {
-                let target = directory.join(&entry.name);
-                if (self.stays)(&target) {
+                let place = directory.join(&entry);
+                if (self.stays)(&place.target) {
                     folder.stays = true;
                 } else {
                     folder.below += usize::from(entry.attributes.is(Kind::Directory));
-                    below.push((entry, target));
+                    below.push((entry.attributes.is(Kind::Directory), place));
                 }
             }
-            for (entry, target) in below {
-                if entry.attributes.is(Kind::Directory) {
-                    self.descend(argument, target, Some(id));
+            for (is_directory, place) in below {
+                if is_directory {
+                    self.descend(argument, place, Some(id));
                 } else {
-                    doomed.push(Doomed { argument, target, parent: Some(id), folder: None });
+                    doomed.push(Doomed { argument, place, parent: Some(id), folder: None });
                 }
             }
             self.finish(id, &mut doomed);
@@ -302,12 +338,12 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
                 State::Waiting | State::Doomed => return,
                 State::Read => folder.state = State::Doomed,
             }
-            let (argument, target, parent) = (folder.argument, folder.target.clone(), folder.parent);
+            let (argument, place, parent) = (folder.argument, folder.place.clone(), folder.parent);
             let stays = folder.stays;
             if stays {
                 self.leave(id);
             } else {
-                doomed.push(Doomed { argument, target, parent, folder: Some(id) });
+                doomed.push(Doomed { argument, place, parent, folder: Some(id) });
             }
             if let Some(above) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
                 above.below -= 1;
@@ -321,7 +357,7 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
     fn leave(&mut self, id: u64) {
         let Some(folder) = self.folders.remove(&id) else { return };
         if let Some(error) = folder.unreadable {
-            self.tell(folder.argument, &folder.target, true, Err(&error));
+            self.tell(folder.argument, &folder.place.target, true, Err(&error));
         }
         if let Some(above) = folder.parent.and_then(|parent| self.folders.get_mut(&parent)) {
             above.stays = true;
@@ -330,7 +366,7 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
 
     fn settle(&mut self, fates: Vec<(Doomed, Fate)>) {
         for (name, fate) in fates {
-            let Doomed { argument, target, parent, folder } = name;
+            let Doomed { argument, place: Place { target, .. }, parent, folder } = name;
             match (folder, fate) {
                 (_, Fate::Gone) => {
                     folder.and_then(|folder| self.folders.remove(&folder));

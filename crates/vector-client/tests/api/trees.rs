@@ -204,7 +204,43 @@ async fn a_copy_through_memory_stops_at_the_first_failure_and_says_where() {
         let failure = world.client.vcopy(copies.collect(), &world.client).await.unwrap_err();
         assert_eq!((failure.index(), failure.error.errno()), (2, 2));
         assert!(!world.client.exists("/home/c3").await.unwrap());
+        let from = ["/home/f0", "/home/f1", "/home/none", "/home/f3"];
+        let copies = (0..4).map(|n| Copy::whole(from[n], format!("/home/d{n}"), 0o600));
+        let failure = world.client.vcopy(copies.collect(), &world.client).await.unwrap_err();
+        assert_eq!((failure.index(), failure.error.errno()), (2, 2));
+        let made = ["/home/d0", "/home/d1", "/home/d2", "/home/d3"];
+        for (path, is_there) in made.into_iter().zip([true, true, false, false]) {
+            assert_eq!(world.client.exists(path).await.unwrap(), is_there, "{path}");
+        }
     }
+}
+
+/// Whoever may write into a tree could otherwise have files elsewhere removed by whoever removes the tree.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_in_the_place_of_a_directory_leads_nobody_out_of_a_tree_that_is_removed() {
+    let world = World::over_nfs().await;
+    let client = &world.client;
+    for directory in ["/home/tree", "/home/tree/sub", "/home/other"] {
+        client.mkdir(directory, 0o755).await.unwrap();
+    }
+    let files = ["/home/tree/sub/file", "/home/other/file"].map(|name| Write::whole(name, 0o644, "content"));
+    client.vwrite(files.into()).await.unwrap();
+    let exchange = async {
+        client.vrename(vec![("/home/tree/sub".into(), "/home/away".into())]).await.unwrap();
+        client.vsymlink(vec![("/home/tree/sub".into(), "/home/other".into())]).await.unwrap();
+    };
+    let mut exchange = Some(exchange);
+    // After the tree was listed, and before the directory in it is.
+    let stays = |_: &Target| {
+        if let Some(exchange) = exchange.take() {
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(exchange));
+        }
+        false
+    };
+    client.rm_recursive_but(vec!["/home/tree".into()], stays, |_| {}).await.unwrap();
+    assert!(client.exists("/home/other/file").await.unwrap());
+    client.rm_recursive(vec!["/home/tree".into()], |_| {}).await.unwrap();
+    assert!(!client.exists("/home/tree").await.unwrap() && client.exists("/home/other/file").await.unwrap());
 }
 
 #[derive(Default)]

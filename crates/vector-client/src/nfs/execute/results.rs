@@ -1,14 +1,15 @@
 //! What came of a step.
 
-use nfs4::{CopyRes, NfsArgOp, NfsResOp, NfsStatus, Outcome};
+use nfs4::{CopyRes, NfsArgOp, NfsResOp, NfsStatus, OpCode, Outcome, StableHow, Verifier};
 use nfs4_client::ClientError;
+use nfs4_client::operations::commit;
 
-use super::Run;
+use super::{Run, walk};
 use crate::nfs::open_files::OpenFile;
-use crate::nfs::plan::{Piece, Plan, Work, access_bits, open_owner};
+use crate::nfs::plan::{Piece, Plan, Work, access_bits, open_owner, place};
 use crate::nfs::{Nfs, attributes};
 use crate::step::{Data, Done, Step, TO_END, further};
-use crate::{AttributeSet, Error, Kind};
+use crate::{AttributeSet, Error, Kind, Target};
 
 impl Nfs {
     /// The result of a step that was done, from those of its compound; what is left of it if that was only a part.
@@ -51,14 +52,14 @@ impl Nfs {
                     }
                     for result in results {
                         if let NfsResOp::Commit(Outcome::Ok(verifier)) = result {
-                            file.committed(*verifier)?;
+                            file.committed(*verifier, piece.writes)?;
                         }
                     }
                 }
                 Done::Nothing
             }
             (Step::Commit(descriptor), NfsResOp::Commit(Outcome::Ok(verifier))) => {
-                self.files.get(*descriptor)?.committed(*verifier)?;
+                self.files.get(*descriptor)?.committed(*verifier, piece.writes)?;
                 Done::Nothing
             }
             (Step::Read(read), NfsResOp::GetAttr(_)) => {
@@ -70,9 +71,13 @@ impl Nfs {
                 work.kept = None;
                 let data = got.data.clone().into_bytes();
                 let (length, end_of_file) = (data.len() as u64, got.eof);
+                // What follows would be taken for what is elsewhere.
+                if length > read.length || (length == 0 && read.length > 0 && !end_of_file) {
+                    return Err(no_progress(OpCode::Read));
+                }
                 let pieces = if data.is_empty() { Vec::new() } else { vec![data] };
                 run.finish(index, Done::Read(Data { pieces, end_of_file }));
-                if end_of_file || length >= read.length || length == 0 {
+                if end_of_file || length >= read.length {
                     return Ok(None);
                 }
                 (read.offset, read.length) = (read.offset + length, read.length - length);
@@ -92,15 +97,16 @@ impl Nfs {
                         count += (wrote.count as usize).min(length);
                     }
                     asked += length;
-                    if wrote.committed == nfs4::StableHow::Unstable
-                        && let Some(descriptor) = write.target.descriptor()
-                    {
-                        self.files.get(descriptor)?.wrote_unsafely(wrote.verifier);
+                    if let Some(descriptor) = write.target.descriptor() {
+                        self.files.get(descriptor)?.wrote(wrote.committed, wrote.verifier);
                     }
                 }
                 run.finish(index, Done::Written(count as u64));
-                if count == write.data.len() || count == 0 {
+                if count == write.data.len() {
                     return Ok(None);
+                }
+                if count == 0 {
+                    return Err(no_progress(OpCode::Write));
                 }
                 let _ = write.data.split_to(count);
                 if let Some(size) = work.size.take() {
@@ -125,14 +131,26 @@ impl Nfs {
             }
             (Step::Copy(copy), NfsResOp::GetAttr(Outcome::Ok(size))) => {
                 let size = size.values().map_err(ClientError::from)?.size.unwrap_or(u64::MAX);
-                let copied = results.iter().find_map(|result| match result {
-                    NfsResOp::Copy(CopyRes::Ok(copied)) => Some(copied.response.count),
+                let response = results.iter().find_map(|result| match result {
+                    NfsResOp::Copy(CopyRes::Ok(copied)) => Some(&copied.response),
                     _ => None,
                 });
-                let copied = copied.unwrap_or(0);
+                let copied = response.map_or(0, |response| response.count);
+                match (response, copy.destination.descriptor()) {
+                    (Some(response), Some(descriptor)) => {
+                        self.files.get(descriptor)?.wrote(response.committed, response.verifier);
+                    }
+                    (Some(response), None) if response.committed == StableHow::Unstable => {
+                        self.make_safe(&copy.destination, response.verifier).await?;
+                    }
+                    _ => {}
+                }
                 run.finish(index, Done::Copied(copied));
-                let all =
-                    if copy.length == TO_END { size.saturating_sub(copy.source_offset) } else { copy.length };
+                let there = size.saturating_sub(copy.source_offset);
+                let all = if copy.length == TO_END { there } else { copy.length };
+                if copied == 0 && there.min(all) > 0 {
+                    return Err(no_progress(OpCode::Copy));
+                }
                 if copied >= all || copied == 0 {
                     return Ok(None);
                 }
@@ -148,4 +166,21 @@ impl Nfs {
         run.finish(index, done);
         Ok(None)
     }
+
+    /// COMMIT of a file that was closed again after somebody wrote unsafely to it.
+    async fn make_safe(&self, target: &Target, written: Verifier) -> Result<(), Error> {
+        let mut operations = walk(&place(target, &self.root, &self.files)?);
+        operations.push(commit(0, 0));
+        let mut reply = self.compound(&operations).await?;
+        match reply.results.pop() {
+            Some(NfsResOp::Commit(Outcome::Ok(verifier))) if verifier == written => Ok(()),
+            Some(NfsResOp::Commit(Outcome::Ok(_))) => Err(Error::DataLost(target.clone())),
+            _ => Err(Error::Refused { target: target.clone(), status: reply.status }),
+        }
+    }
+}
+
+/// The server says that it has done something, but nothing was done.
+fn no_progress(expected: OpCode) -> Error {
+    ClientError::UnexpectedResult { expected }.into()
 }

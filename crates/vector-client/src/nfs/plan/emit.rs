@@ -43,7 +43,7 @@ pub(super) struct Emit<'a> {
 impl Emit<'_> {
     pub fn step(mut self, work: &Work, next: &[Work]) -> Result<Piece, Error> {
         let first = self.plan.operations.len();
-        let (mut descriptor, mut unless, mut stamp) = (None, None, None);
+        let (mut descriptor, mut unless, mut stamp, mut writes) = (None, None, None, 0);
         let key = match &work.step {
             Step::Open(open) => {
                 open.check()?;
@@ -60,6 +60,7 @@ impl Emit<'_> {
             Step::Close(number) => {
                 let file = self.put_file(*number)?;
                 if file.needs_commit() || self.plan.writes_unsafely(&file.open) {
+                    writes = file.writes() + self.plan.writes_to(&file.open);
                     self.plan.push(commit(0, 0));
                 }
                 let key = self.with_state(&file, nfs4_client::operations::close)?;
@@ -74,7 +75,8 @@ impl Emit<'_> {
                 key
             }
             Step::Commit(number) => {
-                self.put_file(*number)?;
+                let file = self.put_file(*number)?;
+                writes = file.writes() + self.plan.writes_to(&file.open);
                 self.plan.push(commit(0, 0))
             }
             Step::Read(_) if let Some(kept) = &work.kept => {
@@ -216,7 +218,7 @@ impl Emit<'_> {
             Step::Rename { from, to } => self.rename(from, to)?,
         };
         let operations = first..self.plan.operations.len();
-        Ok(Piece { operations, key, descriptor, unless, stamp })
+        Ok(Piece { operations, key, descriptor, unless, stamp, writes })
     }
 
     fn rename(&mut self, from: &Target, to: &Target) -> Result<usize, Error> {

@@ -8,6 +8,7 @@ use futures::{StreamExt, join};
 use super::batch::{Copied, Ends, is_content};
 use super::options::{CopyAct, CopyItem};
 use crate::step::{Open, Read, Step, TO_END, Write};
+use crate::tree::is_of_the_server;
 use crate::{Client, Copy, Descriptor, Error};
 
 /// Bytes that are read and written as one, and how many of them at once.
@@ -178,8 +179,8 @@ async fn part(
 
 /// The loss of a server ends everything, all else only this file.
 fn settled(act: CopyAct, error: Error) -> Result<Copied, Error> {
-    match error {
-        Error::Connection(_) => Err(error),
-        error => Ok(Err((act, error))),
+    match is_of_the_server(&error) {
+        true => Err(error),
+        false => Ok(Err((act, error))),
     }
 }
