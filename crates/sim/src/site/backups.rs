@@ -363,9 +363,10 @@ impl Backups {
 
     /// Whoever looks finds the newest backup of this gateway in every cloud.
     pub async fn check_heads(&self) -> Result<(), String> {
+        // While one is made, some clouds have it and others do not yet.
+        let making = self.making.lock().await;
         let survey = Survey::of(&self.keys, &self.places()).await;
         let newest = survey.newest().ok_or("no cloud has a backup")?;
-        let making = self.making.lock().await;
         let state = making.as_ref().map(|maker| maker.writer.state()).ok_or("no writer")?;
         if newest.id != state.id {
             return Err(format!("somebody else's backup is the newest: {newest:?}"));
