@@ -53,8 +53,14 @@ impl Core {
             let opened = Arc::new(Opened::sharing(inode, client, delegated, owner));
             return self.opened(opened, Some(seen.change), seen.attributes.nlink, false).await;
         }
-        if truncates {
+        // What is appended meanwhile would go to where the file ended before.
+        let mut end = match truncates {
+            true => Some(inode.end.lock().await),
+            false => None,
+        };
+        if let Some(end) = &mut end {
             self.settle_quietly(&inode).await;
+            **end = None;
         }
         let _changing = truncates.then(|| self.changing(Changed::File(&inode)));
         let want = match only_reads && self.delegations.may_ask(&inode.handle) {
@@ -78,7 +84,9 @@ impl Core {
             request.push(NfsArgOp::SetAttr(set));
         }
         request.push(get_attributes(ATTRIBUTES));
-        let mut answers = run(&client, &request).await?;
+        let answers = run(&client, &request).await;
+        drop(end);
+        let mut answers = answers?;
         let result = answers.find(|result| match result {
             NfsResOp::Open(Outcome::Ok(opened)) => Some(opened),
             _ => None,

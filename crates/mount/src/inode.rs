@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use nfs4::FileHandle;
 use parking_lot::Mutex;
 
+use crate::locks::server_owner;
 use crate::opened::Opened;
 use crate::write_behind::WriteBehind;
 
@@ -43,6 +44,12 @@ pub(crate) struct LockHolder {
 }
 
 impl Inode {
+    /// Whether anybody has a part of it locked, as far as is known here.
+    pub async fn is_locked(&self) -> bool {
+        let locks = self.locks.lock().await;
+        locks.iter().any(|(owner, holder)| holder.opened.state().has_locks(&server_owner(*owner)))
+    }
+
     pub fn new(number: u64, handle: FileHandle) -> Inode {
         Inode {
             number,

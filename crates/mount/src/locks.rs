@@ -64,7 +64,7 @@ pub(crate) struct Locker {
 pub(crate) type Conflict = (Bytewise, i32, u32);
 
 /// The name of a lock-owner at the server; no name of an open is like it.
-fn server_owner(owner: u64) -> StateOwner {
+pub(crate) fn server_owner(owner: u64) -> StateOwner {
     operations::owner(Bytes::from([b"lock".as_slice(), &owner.to_be_bytes()].concat()))
 }
 

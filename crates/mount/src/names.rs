@@ -81,8 +81,16 @@ impl Core {
         handle: Option<FileHandle>,
         changes: Changes,
     ) -> Answer<FileAttr> {
+        // What is appended while the file is cut would go to where it ended before.
+        let mut end = match changes.size {
+            Some(_) => Some(inode.end.lock().await),
+            None => None,
+        };
         // What was written before is written before.
         self.settle_quietly(&inode).await;
+        if let Some(end) = &mut end {
+            **end = None;
+        }
         let _changing = self.changing(Changed::File(&inode));
         let number = |id: u32| Utf8String::from(id.to_string());
         let values = AttributeValues {
@@ -108,6 +116,7 @@ impl Core {
                 send(&client, &request).await
             }
         };
+        drop(end);
         let mut answers = answers.map_err(|error| errno(&error))?;
         let (before, after) = (answers.attributes()?, answers.attributes()?);
         self.touch(&inode);

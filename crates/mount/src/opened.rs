@@ -102,7 +102,7 @@ impl Opened {
             if matches!(error, ClientError::Unknown) && tries <= REPEATS {
                 continue;
             }
-            if !is_lost(&error) || tries > REPEATS || !self.inode.locks.lock().await.is_empty() {
+            if !is_lost(&error) || tries > REPEATS || self.inode.is_locked().await {
                 return Err(error);
             }
             self.open_again(&state).await?;

@@ -90,6 +90,12 @@ impl Attributes {
         self.kind == Some(kind)
     }
 
+    /// Whether both seem to be of one object that is reached in two ways, as by a mount and by its server: number, times and size are the same.
+    pub fn may_be_of_one_with(&self, other: &Attributes) -> bool {
+        let marks = |it: &Attributes| Some((it.kind?, it.file_id?, it.changed?, it.modified?, it.size?));
+        marks(self).is_some_and(|own| marks(other) == Some(own))
+    }
+
     /// These of them.
     pub(crate) fn only(&self, wanted: AttributeSet) -> Attributes {
         let want = |set: AttributeSet| wanted.contains(set).then_some(());

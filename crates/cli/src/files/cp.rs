@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use clap::Args;
-use vector_client::{CopyOptions, Links, Make, Preserve};
+use vector_client::{CopyOptions, Kind, Links, Make, Preserve};
 
 use super::destination::{Operands, pairs};
 use super::mkdir::process_umask;
@@ -93,7 +93,7 @@ impl Cp {
                 options.links = Links::FollowNamed;
             }
             let copies = pairs(session, sources, target, into).await?;
-            let copies = self.different(session, copies);
+            let copies = self.different(session, copies).await;
             let wishes = Wishes { replace, verbose: self.verbose.then_some(""), excluded: None };
             copy(session, "cp", &copies, &options, wishes).await?;
             Ok(())
@@ -144,7 +144,7 @@ impl Cp {
     }
 
     /// No two of them go to the same place, and links lead within one server.
-    fn different(&self, session: &mut Session, copies: Vec<(Place, Place)>) -> Vec<(Place, Place)> {
+    async fn different(&self, session: &mut Session, copies: Vec<(Place, Place)>) -> Vec<(Place, Place)> {
         let mut made = HashSet::new();
         let mut kept = Vec::new();
         for (from, to) in copies {
@@ -155,14 +155,20 @@ impl Cp {
             } else if to.ends_in_slash() && !self.recursive && !self.archive && from.name() != b"." {
                 let why = session::errno_words(20);
                 session.complain(format_args!("cannot create regular file {target}: {why}"));
-            } else if made.insert(to.target.clone()) || self.recursive || self.archive {
+            } else if made.insert(to.target.clone())
+                || ((self.recursive || self.archive) && is_directory(&from).await)
+            {
                 kept.push((from, to));
-            } else {
+            } else if !self.no_clobber {
                 session.complain(format_args!("will not overwrite just-created {target} with {source}"));
             }
         }
         kept
     }
+}
+
+async fn is_directory(place: &Place) -> bool {
+    place.client.lstat(&place.target).await.is_ok_and(|it| it.is(Kind::Directory))
 }
 
 /// Copies all of these; which of them are not wholly copied.

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
-use vector_client::{AttributeSet, Kind, Step};
+use vector_client::{AttributeSet, Kind, Step, Target};
 
 use super::destination::{Into, Operands, pairs};
-use super::place::Place;
+use super::place::{Place, trimmed};
 use super::quote::{quoted, quoted_if_needed};
 use super::session::{self, Common, Session, errno_words, words};
 use crate::command::Context;
@@ -66,13 +66,28 @@ impl Ln {
     async fn make(&self, session: &mut Session, pairs: Vec<(Place, Place)>) -> Result<(), Failure> {
         let client = pairs[0].1.client.clone();
         let pairs = if self.symbolic { pairs } else { self.linkable(session, pairs).await? };
-        let pairs = self.make_room(session, pairs).await?;
-        let step = |(source, target): &(Place, Place)| match self.symbolic {
-            true => Step::MakeSymbolicLink { target: target.target.clone(), text: text(source).into() },
-            false => Step::HardLink { existing: source.target.clone(), new: target.target.clone() },
+        let links = self.links(session, pairs).await?;
+        let step = |link: &Link| match self.symbolic {
+            true => Step::MakeSymbolicLink { target: link.made.clone(), text: text(&link.source).into() },
+            false => Step::HardLink { existing: link.source.target.clone(), new: link.made.clone() },
         };
-        let results = client.execute_each(pairs.iter().map(step).collect()).await.map_err(Failure::failed)?;
-        for ((source, target), result) in pairs.iter().zip(results) {
+        let made = client.execute_each(links.iter().map(step).collect()).await.map_err(Failure::failed)?;
+        let replacing =
+            |(link, made): &(&Link, &Result<_, _>)| made.is_ok() && link.made != link.target.target;
+        let moves = links.iter().zip(&made).filter(replacing);
+        let moves =
+            moves.map(|(link, _)| Step::Rename { from: link.made.clone(), to: link.target.target.clone() });
+        let moved = client.execute_each(moves.collect()).await.map_err(Failure::failed)?;
+        let mut moved = moved.into_iter();
+        for (Link { source, target, made }, result) in links.iter().zip(made) {
+            let result = match result {
+                Ok(_) if *made != target.target => moved.next().unwrap_or(result),
+                result => result,
+            };
+            if result.is_err() && *made != target.target {
+                // What it was to replace stays.
+                let _ = client.vremove(vec![made.clone()]).await;
+            }
             let (from, to) = (quoted(&source.shown), quoted(&target.shown));
             let (kind, arrow) = if self.symbolic { ("symbolic", "->") } else { ("hard", "=>") };
             match result {
@@ -118,14 +133,11 @@ impl Ln {
         Ok(kept)
     }
 
-    /// Removes what is in the way, where that is wanted.
-    async fn make_room(
-        &self,
-        session: &mut Session,
-        pairs: Vec<(Place, Place)>,
-    ) -> Result<Vec<(Place, Place)>, Failure> {
+    /// What is to be made under which name. What takes the place of something is made beside it.
+    async fn links(&self, session: &mut Session, pairs: Vec<(Place, Place)>) -> Result<Vec<Link>, Failure> {
+        let plain = |(source, target): (Place, Place)| Link { made: target.target.clone(), source, target };
         if !self.force && !self.interactive {
-            return Ok(pairs);
+            return Ok(pairs.into_iter().map(plain).collect());
         }
         let wanted = AttributeSet::KIND | AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM;
         let identity = |it: &vector_client::Attributes| it.file_id.zip(it.file_system);
@@ -133,11 +145,16 @@ impl Ln {
         for (source, target) in pairs {
             let there = target.client.vlgetattrs(vec![target.target.clone()], wanted).await;
             let Some(there) = there.ok().and_then(|mut there| there.pop()) else {
-                kept.push((source, target));
+                kept.push(plain((source, target)));
                 continue;
             };
             let own = match self.symbolic {
-                true => None,
+                // What its text means from here, as with coreutils.
+                true => {
+                    let meant = session.place(OsStr::from_bytes(&source.shown)).await?;
+                    let is_near = meant.client.is_same(&target.client);
+                    if is_near { meant.client.stat(&meant.target).await.ok() } else { None }
+                }
                 false => source.client.lstat(&source.target).await.ok(),
             };
             if own.as_ref().is_some_and(|own| identity(own).is_some() && identity(own) == identity(&there)) {
@@ -149,14 +166,27 @@ impl Ln {
                     quoted_if_needed(&target.shown)
                 ));
             } else if !self.interactive || session.ask(format_args!("replace {}?", quoted(&target.shown))) {
-                match target.client.vremove(vec![target.target.clone()]).await {
-                    Ok(_) => kept.push((source, target)),
-                    Err(failure) => session.cannot("remove", &target.shown, &failure.error),
-                }
+                let made = beside(&target.target, kept.len());
+                kept.push(Link { source, target, made });
             }
         }
         Ok(kept)
     }
+}
+
+struct Link {
+    source: Place,
+    target: Place,
+    /// The name that it is made under.
+    made: Target,
+}
+
+/// A name in the same directory that nobody else has.
+fn beside(target: &Target, number: usize) -> Target {
+    let path = trimmed(target.path());
+    let directory = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let name = format!(".kurma-ln-{}-{number}", std::process::id());
+    Target::at(target.base().clone(), [&path[..directory], name.as_bytes()].concat())
 }
 
 /// The text of a symbolic link to this.

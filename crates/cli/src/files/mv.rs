@@ -1,7 +1,9 @@
 //! `mv`: renames in one request; between servers, copies and removes.
 
+use std::collections::HashSet;
+
 use clap::Args;
-use vector_client::{AttributeSet, Attributes, CopyOptions, Error, Kind, Preserve, Step};
+use vector_client::{AttributeSet, Attributes, CopyOptions, Error, Kind, Preserve, Step, Target};
 
 use super::cp::copy;
 use super::destination::{Operands, pairs};
@@ -56,8 +58,9 @@ impl Mv {
             let same = |a: &(Place, Place), b: &(Place, Place)| {
                 a.0.client.is_same(&b.0.client) && a.1.client.is_same(&b.1.client)
             };
+            let mut made = HashSet::new();
             for run in pairs.chunk_by(same) {
-                self.run_of(session, run, umask).await?;
+                self.run_of(session, run, umask, &mut made).await?;
             }
             Ok(())
         })
@@ -69,9 +72,14 @@ impl Mv {
         session: &mut Session,
         pairs: &[(Place, Place)],
         umask: u32,
+        made: &mut HashSet<Target>,
     ) -> Result<(), Failure> {
-        let wanted =
-            AttributeSet::KIND | AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM | AttributeSet::MODIFIED;
+        let wanted = AttributeSet::KIND
+            | AttributeSet::FILE_ID
+            | AttributeSet::FILE_SYSTEM
+            | AttributeSet::SIZE
+            | AttributeSet::MODIFIED
+            | AttributeSet::CHANGED;
         let (from, to) = (&pairs[0].0.client, &pairs[0].1.client);
         let sources = pairs.iter().map(|(source, _)| source.target.clone()).collect();
         let targets = pairs.iter().map(|(_, target)| target.target.clone()).collect();
@@ -82,7 +90,14 @@ impl Mv {
         .map_err(Failure::failed)?;
         let mut allowed = Vec::new();
         for ((pair, source), target) in pairs.iter().zip(sources).zip(targets) {
-            if self.allows(session, pair, source, target, from.is_same(to)) {
+            let (shown, shown_target) = (quoted(&pair.0.shown), quoted(&pair.1.shown));
+            if made.contains(&pair.1.target) && self.no_clobber {
+                continue;
+            }
+            if made.contains(&pair.1.target) {
+                session.complain(format_args!("will not overwrite just-created {shown_target} with {shown}"));
+            } else if self.allows(session, pair, source, target, from.is_same(to)) {
+                made.insert(pair.1.target.clone());
                 allowed.push(pair.clone());
             }
         }
@@ -120,12 +135,40 @@ impl Mv {
         pairs: &[(Place, Place)],
         umask: u32,
     ) -> Result<(), Failure> {
+        let pairs = &self.make_room(session, pairs).await?[..];
         let options = CopyOptions { preserve: Preserve::ALL, remove: true, umask, ..CopyOptions::default() };
         let wishes = Wishes { verbose: self.verbose.then_some("copied "), ..Wishes::default() };
         let incomplete = copy(session, "mv", pairs, &options, wishes).await?;
         let whole = pairs.iter().zip(incomplete).filter(|(_, incomplete)| !incomplete);
         let whole: Vec<Place> = whole.map(|((source, _), _)| source.clone()).collect();
         remove_trees(session, &whole, self.verbose, false, |_| false).await
+    }
+
+    /// Removes the empty directories that others are to take the place of; what is in others stays, as with a rename.
+    async fn make_room(
+        &self,
+        session: &mut Session,
+        pairs: &[(Place, Place)],
+    ) -> Result<Vec<(Place, Place)>, Failure> {
+        let Some((_, first)) = pairs.first() else { return Ok(Vec::new()) };
+        let targets = pairs.iter().map(|(_, target)| target.target.clone()).collect();
+        let found = first.client.attributes_of_each(targets, AttributeSet::KIND, false).await;
+        let mut kept = Vec::new();
+        for (pair, found) in pairs.iter().zip(found.map_err(Failure::failed)?) {
+            if found.is_ok_and(|found| found.is(Kind::Directory))
+                && let Err(failure) = pair.1.client.vremove(vec![pair.1.target.clone()]).await
+            {
+                let (source, target) = (quoted(&pair.0.shown), quoted(&pair.1.shown));
+                let error = failure.error;
+                let why = if error.is_exists() { session::errno_words(39) } else { words(&error) };
+                session.complain(format_args!(
+                    "inter-device move failed: {source} to {target}; unable to remove target: {why}"
+                ));
+            } else {
+                kept.push(pair.clone());
+            }
+        }
+        Ok(kept)
     }
 
     fn allows(
@@ -168,7 +211,11 @@ impl Mv {
             return true;
         };
         let own = source.file_id.zip(source.file_system);
-        let objection = if is_same && own.is_some() && own == target.file_id.zip(target.file_system) {
+        let is_one = match is_same {
+            true => own.is_some() && own == target.file_id.zip(target.file_system),
+            false => source.may_be_of_one_with(&target),
+        };
+        let objection = if is_one {
             format!("{shown} and {shown_target} are the same file")
         } else if self.no_clobber {
             return false;
@@ -191,7 +238,7 @@ impl Mv {
 }
 
 /// Whether the second path leads into the first, as they are written.
-fn is_below(above: &vector_client::Target, below: &vector_client::Target) -> bool {
+fn is_below(above: &Target, below: &Target) -> bool {
     let above = trimmed(above.path());
     trimmed(below.path()).strip_prefix(above).is_some_and(|rest| rest.first() == Some(&b'/'))
 }

@@ -1,9 +1,10 @@
 //! One run of a tool: its connections, what it prints, how it ends.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufWriter, ErrorKind, Stdout, Write};
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use onc_rpc::{AuthSys, Credential};
 use vector_client::{Client, Error, Options, Target};
@@ -12,6 +13,9 @@ use xdr::{BoundedOpaque, BoundedVec};
 use super::place::{Place, Server, Url};
 use super::quote::quoted;
 use crate::outcome::{Failure, Outcome};
+
+/// There is no such process.
+const NOWHERE: &str = "/proc/0/nothing";
 
 /// Options that every tool has.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -31,7 +35,7 @@ pub struct Common {
 pub struct Session {
     /// Its name.
     pub tool: &'static str,
-    servers: HashMap<Server, Client>,
+    servers: Vec<Connected>,
     /// Whether requests are done whole or not at all.
     atomic: bool,
     local: Option<Client>,
@@ -39,6 +43,13 @@ pub struct Session {
     status: u8,
     /// Bytes of content that went through, for `--stats`.
     pub bytes: u64,
+}
+
+/// A server, by all the names that it was called by.
+struct Connected {
+    names: Vec<Server>,
+    addresses: Vec<SocketAddr>,
+    client: Client,
 }
 
 /// Runs a tool.
@@ -50,7 +61,7 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(Failure::failed)?.block_on(async {
         let out = BufWriter::with_capacity(64 << 10, std::io::stdout());
-        let (servers, local) = (HashMap::new(), None);
+        let (servers, local) = (Vec::new(), None);
         let atomic = common.atomic;
         let mut session = Session { tool, servers, atomic, local, out, status: 0, bytes: 0 };
         let result = work(&mut session).await;
@@ -58,9 +69,9 @@ pub fn run(
         if common.stats {
             session.print_statistics();
         }
-        for client in session.servers.values() {
+        for server in &session.servers {
             // Whoever does not say goodbye is forgotten with his lease.
-            let _ = client.close().await;
+            let _ = server.client.close().await;
         }
         result.map(|()| Outcome::Told(session.status))
     })
@@ -72,14 +83,7 @@ impl Session {
         let shown = argument.as_bytes().to_vec();
         match Url::of(argument)? {
             Some(url) => {
-                let client = match self.servers.get(&url.server) {
-                    Some(client) => client.clone(),
-                    None => {
-                        let client = connect(&url.server, self.atomic).await?;
-                        self.servers.insert(url.server.clone(), client.clone());
-                        client
-                    }
-                };
+                let client = self.client(url.server).await?;
                 Ok(Place { client, target: Target::from(url.path), shown, is_local: false })
             }
             None => {
@@ -87,18 +91,33 @@ impl Session {
                     Some(client) => client.clone(),
                     None => self.local.insert(Client::local("/").map_err(Failure::failed)?).clone(),
                 };
-                // An empty name leads nowhere.
-                let path = match argument.is_empty() {
-                    true => b"/proc/0/nothing".to_vec(),
-                    false => std::env::current_dir()
-                        .unwrap_or_else(|_| "/".into())
-                        .join(argument)
-                        .into_os_string()
-                        .into_encoded_bytes(),
+                // An empty name leads nowhere, nor does any from a directory that was removed.
+                let path: PathBuf = match argument.is_empty() {
+                    true => NOWHERE.into(),
+                    false => std::env::current_dir().unwrap_or_else(|_| NOWHERE.into()).join(argument),
                 };
+                let path = path.into_os_string().into_encoded_bytes();
                 Ok(Place { client, target: Target::from(path), shown, is_local: true })
             }
         }
+    }
+
+    /// One for each server: two names of one must not make two of it, as a file would be copied onto itself.
+    async fn client(&mut self, server: Server) -> Result<Client, Failure> {
+        if let Some(known) = self.servers.iter().find(|known| known.names.contains(&server)) {
+            return Ok(known.client.clone());
+        }
+        let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
+        // Whoever connects says why there is none.
+        let addresses: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
+        let is_it = |known: &Connected| known.addresses.iter().any(|address| addresses.contains(address));
+        if let Some(index) = self.servers.iter().position(is_it) {
+            self.servers[index].names.push(server);
+            return Ok(self.servers[index].client.clone());
+        }
+        let client = connect(&server, self.atomic).await?;
+        self.servers.push(Connected { names: vec![server], addresses, client: client.clone() });
+        Ok(client)
     }
 
     /// What all of these arguments name.
@@ -167,8 +186,8 @@ impl Session {
 
     fn print_statistics(&self) {
         let (mut trips, mut operations) = (0, 0);
-        for client in self.servers.values() {
-            let statistics = client.statistics();
+        for server in &self.servers {
+            let statistics = server.client.statistics();
             trips += statistics.round_trips;
             operations += statistics.operations;
         }

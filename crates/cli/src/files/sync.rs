@@ -108,6 +108,13 @@ impl Sync {
                     }
                     let is_directory = entry.attributes.is(Kind::Directory);
                     match kinds.get(&entry.name) {
+                        // It is there, whatever it is.
+                        Some(None) => {
+                            let shown = quoted(&from.join(&entry.name).shown);
+                            session.complain(format_args!(
+                                "cannot tell what {shown} is; nothing is removed for it"
+                            ));
+                        }
                         Some(kind) if (*kind == Some(Kind::Directory)) == is_directory => {
                             if is_directory {
                                 stack.push((from.join(&entry.name), place));

@@ -212,3 +212,76 @@ async fn nothing_is_written_through_links_of_an_archive_or_above_the_directory()
     let ended = output(kurma(&folder).args(["untar", "-f", "cut.tar", "-C", "out"]));
     assert_eq!(ended.status.code(), Some(1));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_hard_link_of_an_archive_leads_out_through_a_symbolic_one() {
+    let world = World::new();
+    let folder = world.local("here");
+    for (number, members) in [
+        // A directory that the link is to take the place of, whose mode the file outside would get.
+        "[('s', SYMTYPE, '../outside'), ('h', DIRTYPE, ''), ('h', LNKTYPE, 's/secret')]",
+        // What is outside would be replaced.
+        "[('s', DIRTYPE, ''), ('in', REGTYPE, ''), ('s', SYMTYPE, '../outside'), ('l', SYMTYPE, 'l'), ('s/secret', LNKTYPE, 'l/f')]",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let outside = world.local("here/outside").join("secret");
+        std::fs::write(&outside, "secret").unwrap();
+        std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let make = format!(
+            "from tarfile import DIRTYPE, LNKTYPE, REGTYPE, SYMTYPE, TarFile, TarInfo\nwith open('evil.tar', 'wb') as file, TarFile(fileobj=file, mode='w') as archive:\n  for name, kind, link in {members}:\n    member = TarInfo(name)\n    member.type, member.linkname, member.mode = kind, link, 0o777\n    archive.addfile(member)"
+        );
+        real("python3", &folder, &["-c", &make]);
+        let out = format!("out{number}");
+        world.local(&format!("here/{out}"));
+        let ended = output(kurma(&folder).args(["untar", "-f", "evil.tar", "-C", &out]));
+        assert_eq!(ended.status.code(), Some(2), "{members}");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(said.contains("Leads through a symbolic link"), "{said}");
+        let [links, mode] = ["%h", "%a"].map(|what| real("stat", &folder, &["-c", what, "outside/secret"]));
+        assert_eq!([links.trim(), mode.trim()], ["1", "600"], "{members}");
+        assert_eq!(std::fs::read(&outside).unwrap(), b"secret");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_further_name_is_of_the_file_of_the_archive_and_not_of_what_was_there() {
+    let world = World::new();
+    let folder = world.local("here");
+    std::fs::write(folder.join("a"), "new").unwrap();
+    std::fs::hard_link(folder.join("a"), folder.join("b")).unwrap();
+    real("tar", &folder, &["-cf", "links.tar", "a", "b"]);
+    std::fs::write(world.local("here/out").join("a"), "old").unwrap();
+    let url = world.url("out");
+    world.kurma(&folder, &["cp", "-r", "out", &url]);
+    world.kurma(&folder, &["untar", "-f", "links.tar", "-C", &url]);
+    world.kurma(&folder, &["untar", "-f", "links.tar", "-C", "out"]);
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    for root in ["out", "back"] {
+        let names = ["a", "b"].map(|name| folder.join(root).join(name));
+        assert_eq!(names.map(|name| std::fs::read_to_string(name).unwrap()), ["new", "new"], "{root}");
+        assert_eq!(real("stat", &folder.join(root), &["-c", "%h", "b"]).trim(), "2", "{root}");
+    }
+}
+
+/// Its content is a map and what is between the holes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_file_with_holes_that_cannot_be_unpacked_is_not_unpacked_wrongly() {
+    let world = World::new();
+    let folder = world.local("here");
+    std::fs::File::create(folder.join("holes")).unwrap().set_len(10 << 20).unwrap();
+    std::fs::write(folder.join("whole"), "whole").unwrap();
+    real("tar", &folder, &["--format=posix", "-S", "-cf", "pax.tar", "holes", "whole"]);
+    world.local("here/out");
+    let ended = output(kurma(&folder).args(["untar", "-f", "pax.tar", "-C", "out"]));
+    assert_eq!(ended.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("holes") && said.contains("--format=gnu"), "{said}");
+    let names: Vec<_> =
+        std::fs::read_dir(folder.join("out")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names, ["whole"]);
+    real("tar", &folder, &["--format=gnu", "-S", "-cf", "gnu.tar", "holes"]);
+    world.kurma(&folder, &["untar", "-f", "gnu.tar", "-C", "out"]);
+    real("cmp", &folder, &["holes", "out/holes"]);
+}

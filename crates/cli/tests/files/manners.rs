@@ -338,3 +338,117 @@ async fn ln_links_as_ln_does() {
         "ln -si a @b <n",
     ]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_just_made_is_not_replaced_and_nothing_replaces_itself() {
+    let world = World::new();
+    let [theirs, ours] = ["theirs", "ours"].map(|name| world.local(name));
+    let two = |root: &Path| {
+        for (directory, text) in [("x", "one"), ("y", "two"), ("z", "")] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+            if !text.is_empty() {
+                std::fs::write(root.join(directory).join("f"), text).unwrap();
+            }
+        }
+    };
+    for words in [
+        "cp -r @x/f @y/f @z",
+        "cp -n @x/f @y/f @z",
+        "mv @x/f @y/f @z",
+        "mv -n @x/f @y/f @z",
+        "ln -sf x/f x",
+        "ln -sf x/f x/f",
+        "ln -sf x/f .",
+        "ln -f x/f y/f",
+    ] {
+        let said = |mut command: Command, root: &Path| {
+            let _ = std::fs::remove_dir_all(root);
+            two(root);
+            let root = root.to_str().unwrap();
+            let words = words.split(' ').skip(1).map(|word| word.replace('@', &format!("{root}/")));
+            Said::of(&output(command.args(words)), root)
+        };
+        let name = words.split(' ').next().unwrap();
+        two(&ours);
+        two(&theirs);
+        let mut own = kurma(&ours);
+        own.arg(name);
+        assert_eq!(said(own, &ours), said(tool(name, &theirs), &theirs), "{words}");
+        let contents = |root: &Path| real("sh", root, &["-c", "find . -type f -exec grep -H . {} + | sort"]);
+        assert_eq!(contents(&ours), contents(&theirs), "{words}");
+    }
+
+    // To a server, where GNU's cannot go.
+    let (folder, url) = (world.local("here"), world.url("there"));
+    two(&folder);
+    world.kurma(&folder, &["mkdir", &url]);
+    let ended = output(kurma(&folder).args(["mv", "x/f", "y/f", &url]));
+    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(errors.starts_with("mv: will not overwrite just-created"), "{errors}");
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(world.kurma(&folder, &["cat", &format!("{url}/f"), "y/f"]), "onetwo");
+    world.gateway.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_directory_that_is_moved_to_a_server_takes_the_place_of_none_with_something_in_it() {
+    let world = World::new();
+    let (folder, url) = (world.local("here"), world.url("there"));
+    for directory in ["full", "empty"] {
+        std::fs::create_dir(folder.join(directory)).unwrap();
+    }
+    std::fs::write(folder.join("full/f"), "there").unwrap();
+    world.kurma(&folder, &["cp", "-r", ".", &url]);
+    std::fs::write(folder.join("full/f"), "here").unwrap();
+    std::fs::write(folder.join("empty/f"), "here").unwrap();
+    let ended = output(kurma(&folder).args(["mv", "full", "empty", &format!("{url}/")]));
+    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(errors.contains("unable to remove target: Directory not empty"), "{errors}");
+    assert_eq!((ended.status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
+    let there = ["full", "empty"].map(|name| format!("{url}/{name}/f"));
+    assert_eq!(world.kurma(&folder, &["cat", &there[0], "full/f", &there[1]]), "thereherehere");
+    assert!(!folder.join("empty").exists());
+    world.gateway.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_with_two_names_is_one() {
+    let world = World::new();
+    let folder = world.local("here");
+    std::fs::write(folder.join("f"), vec![7; 1 << 20]).unwrap();
+    let url = world.url("f");
+    let other = url.replace("127.0.0.1", "localhost");
+    assert_ne!(url, other);
+    world.kurma(&folder, &["cp", "f", &url]);
+    for words in [["cp", &url, &other], ["mv", &url, &other]] {
+        let ended = output(kurma(&folder).args(words));
+        let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(errors.contains("are the same file"), "{errors}");
+        assert_eq!(ended.status.code(), Some(1));
+        world.kurma(&folder, &["cp", &other, "back"]);
+        real("cmp", &folder, &["f", "back"]);
+    }
+    world.gateway.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn from_a_directory_that_was_removed_no_name_leads_anywhere() {
+    let world = World::new();
+    let folder = world.local("here");
+    let run = format!(
+        "mkdir gone && cd gone && rmdir ../gone && exec {} cat etc/passwd",
+        crate::support::KURMA.display()
+    );
+    let said = Said::of(&output(tool("sh", &folder).args(["-c", &run])), "");
+    assert_eq!(said.errors, ["cat: etc/passwd: No such file or directory"]);
+    assert_eq!((said.out, said.status), (vec![], Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_says_that_it_is_empty_is_read_all_the_same() {
+    let world = World::new();
+    let (folder, url) = (world.local("here"), world.url("version"));
+    world.kurma(&folder, &["cp", "/proc/version", &url]);
+    let text = std::fs::read_to_string("/proc/version").unwrap();
+    assert_eq!(world.kurma(&folder, &["cat", &url]), text);
+}

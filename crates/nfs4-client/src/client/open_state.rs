@@ -177,6 +177,11 @@ impl OpenState {
         Ok(self.locks_of(owner).unwrap_or(state_id))
     }
 
+    /// Whether this lock-owner has any part of the file locked under this open.
+    pub fn has_locks(&self, owner: &StateOwner) -> bool {
+        self.held.lock().locks.iter().any(|locks| locks.owner == *owner && !locks.ranges.is_empty())
+    }
+
     /// The state id of the locks of this lock-owner, if the server knows it.
     pub(super) fn locks_of(&self, owner: &StateOwner) -> Option<StateId> {
         let held = self.held.lock();

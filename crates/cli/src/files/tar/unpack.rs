@@ -31,6 +31,9 @@ const PARTS: usize = 8;
 /// Pieces between decompressing and writing.
 const QUEUE: usize = 16;
 
+/// How the records of files with holes begin.
+const SPARSE: &[u8] = b"GNU.sparse.";
+
 /// Directories that are known to be there.
 const KNOWN: usize = 100_000;
 
@@ -49,6 +52,8 @@ struct Member {
     group: u32,
     modified: u64,
     size: u64,
+    /// Its content is that of a file with holes and where they are, as pax writes it.
+    is_sparse: bool,
 }
 
 /// What new objects get of what the archive says of them.
@@ -69,6 +74,10 @@ struct Unpacker<'a> {
     bytes: usize,
     /// Symbolic links, and hard links that may be to those, come last: so that nothing is written through one.
     links: Vec<Step>,
+    /// Where the archive has symbolic links. Nothing leads through them.
+    symbolic: HashSet<Target>,
+    /// What others had to make room for.
+    replaced: HashSet<Target>,
     /// What directories are to get when all is in them.
     directories: Vec<(Target, NewAttributes)>,
     /// Directories that could not be made.
@@ -111,6 +120,8 @@ pub async fn unpack(
         steps: Vec::new(),
         bytes: 0,
         links: Vec::new(),
+        symbolic: HashSet::new(),
+        replaced: HashSet::new(),
         directories: Vec::new(),
         not_made: HashSet::new(),
     };
@@ -129,7 +140,15 @@ fn read(archive: &OsStr, count: Arc<AtomicU64>, pieces: &Sender<Piece>) -> io::R
             |value: io::Result<u64>| value.ok().and_then(|value| value.try_into().ok()).unwrap_or(65534);
         let kind = header.entry_type();
         let is_file = matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse);
+        let is_sparse = match entry.pax_extensions()? {
+            Some(mut records) => {
+                records.any(|record| record.is_ok_and(|it| it.key_bytes().starts_with(SPARSE)))
+            }
+            None => false,
+        };
+        let header = entry.header();
         let member = Member {
+            is_sparse,
             kind,
             mode: header.mode()? & 0o7777,
             user: number(header.uid()),
@@ -180,14 +199,38 @@ impl Unpacker<'_> {
             }
         }
         self.flush().await?;
-        self.steps = std::mem::take(&mut self.links);
+        for step in std::mem::take(&mut self.links) {
+            let paths = match &step {
+                Step::HardLink { existing, new } => vec![existing, new],
+                _ => vec![],
+            };
+            let is_led_away = paths.into_iter().any(|path| self.is_behind_link(path));
+            if is_led_away || self.is_behind_link(&step.target()) {
+                let shown = quoted_if_needed(&self.root.show(&step.target()));
+                let what = "Leads through a symbolic link of the archive";
+                self.session.complain_with(2, format_args!("{shown}: {what}"));
+            } else {
+                self.steps.push(step);
+            }
+        }
         self.make(true).await?;
         let directories = std::mem::take(&mut self.directories);
         let set = |(target, attributes)| Step::SetAttributes { target, attributes, follow: false };
-        let made = directories.into_iter().filter(|(target, _)| !self.not_made.contains(target));
+        let is_itself = |target: &Target| {
+            !self.not_made.contains(target) && !self.replaced.contains(target) && !self.is_behind_link(target)
+        };
+        let made = directories.into_iter().filter(|(target, _)| is_itself(target));
         // Those inside first: permissions may not let anybody in afterwards.
         self.steps = made.rev().map(set).collect();
         self.flush().await
+    }
+
+    /// Whether a symbolic link of the archive is on the way to this.
+    fn is_behind_link(&self, target: &Target) -> bool {
+        let path = target.path();
+        let ends = (self.root.target.path().len() + 1..path.len()).filter(|end| path[*end] == b'/');
+        let mut above = ends.map(|end| Target::at(target.base().clone(), path.slice(..end)));
+        above.any(|above| self.symbolic.contains(&above))
     }
 
     async fn member(&mut self, member: Member, pieces: &mut Pieces) -> Result<(), Failure> {
@@ -198,6 +241,12 @@ impl Unpacker<'_> {
         };
         if self.manner.verbose {
             self.session.say(quoted_if_needed(&member.path));
+        }
+        if member.is_sparse {
+            let shown = quoted_if_needed(&member.path);
+            let what = "a file with holes as pax archives have them; make the archive without --sparse, or with --format=gnu";
+            self.session.complain_with(2, format_args!("{shown}: {what}; ignored"));
+            return skip(member.size, pieces).await;
         }
         let target = if path.is_empty() { self.root.target.clone() } else { self.root.target.join(&path) };
         self.parents(&path).await?;
@@ -216,6 +265,7 @@ impl Unpacker<'_> {
             EntryType::Symlink => {
                 let text = member.link.unwrap_or_default().into();
                 let attributes = NewAttributes { mode: None, ..attributes };
+                self.symbolic.insert(target.clone());
                 self.links.push(Step::MakeSymbolicLink { target: target.clone(), text });
                 if attributes != NewAttributes::default() {
                     self.links.push(Step::SetAttributes { target, attributes, follow: false });
@@ -401,6 +451,14 @@ impl Unpacker<'_> {
                     continue;
                 }
             }
+            if let (Step::HardLink { existing, new }, Ok(_)) = (&step, &result)
+                && in_the_way.contains(existing)
+            {
+                // It is a further name of what is about to be replaced.
+                in_the_way.insert(new.clone());
+                again.extend([Step::Remove(new.clone()), step]);
+                continue;
+            }
             let Err(error) = result else { continue };
             let is_new =
                 matches!(step, Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. });
@@ -411,6 +469,7 @@ impl Unpacker<'_> {
                 self.links.push(step);
             } else if is_new && (error.is_exists() || error.errno() == 40) {
                 in_the_way.insert(target.clone());
+                self.replaced.insert(target.clone());
                 again.extend([Step::Remove(target), step]);
             } else {
                 self.complain(&target, cannot(&step, &error), &error)?;

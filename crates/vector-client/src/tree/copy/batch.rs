@@ -119,10 +119,8 @@ impl Ends<'_> {
                 contents[index] = Some(Content::Link(link_text(&item.source)));
             } else if self.options.make == Make::HardLink {
                 contents[index] = Some(Content::HardLink);
-            } else if item.attributes.size == Some(0) {
-                contents[index] = Some(Content::File(Bytes::new()));
             } else {
-                // A byte more than there should be: so the end of the file shows itself.
+                // A byte more than there should be: so the end of the file shows itself. Of some files, as those below /proc, the size says nothing.
                 let length = item.attributes.size.unwrap_or(0) + 1;
                 let step = Step::Read(Read::new(&item.source, 0, length));
                 tasks.push_back(Task { piece: index, act: CopyAct::Read, step });

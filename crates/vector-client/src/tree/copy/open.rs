@@ -16,7 +16,8 @@ pub(super) const EXISTING: AttributeSet = AttributeSet::KIND
     .with(AttributeSet::FILE_SYSTEM)
     .with(AttributeSet::SIZE)
     .with(AttributeSet::MODE)
-    .with(AttributeSet::MODIFIED);
+    .with(AttributeSet::MODIFIED)
+    .with(AttributeSet::CHANGED);
 
 /// A directory to go on with.
 pub(super) struct Opening {

@@ -206,6 +206,10 @@ impl<'a> Run<'a> {
                 return Some(CopyAct::SameFile);
             }
         }
+        if !self.ends.same && there.is_some_and(|there| attributes.may_be_of_one_with(there)) && !is_directory
+        {
+            return Some(CopyAct::SameFile);
+        }
         if is_directory && options.links == Links::Follow && self.is_above(folder, own) {
             return Some(CopyAct::Cycle);
         }
