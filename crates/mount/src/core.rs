@@ -144,7 +144,7 @@ impl Core {
     }
 
     /// Not at once: the kernel may have locked pages until it has the answer that is being made.
-    fn forget_pages(self: &Arc<Core>, inode: Arc<Inode>, change: Option<u64>) {
+    pub fn forget_pages(self: &Arc<Core>, inode: Arc<Inode>, change: Option<u64>) {
         let core = self.clone();
         self.runtime.spawn(async move { core.forget_pages_now(&inode, change).await });
     }

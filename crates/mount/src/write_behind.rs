@@ -389,11 +389,12 @@ impl Core {
 
     async fn make_whole_stable(self: &Arc<Core>, inode: &Arc<Inode>) {
         let _one = inode.writer.settling.lock().await;
+        let mut was_lost = false;
         let attributes = match self.alone(inode) {
             Some((gathered, flight)) => self.write_through(gathered, flight).await,
             None => {
                 self.flush_whole(inode).await;
-                self.commit(inode).await
+                self.commit(inode, &mut was_lost).await
             }
         };
         // Before anybody believes that nothing is on its way, or that all went well.
@@ -414,9 +415,14 @@ impl Core {
             self.dirty.add(inode);
         }
         if let Ok(values) = attributes {
-            inode.known.lock().cached = values.and_then(|values| values.change);
+            inode.known.lock().cached = values.and_then(|values| values.change).filter(|_| !was_lost);
         }
         self.touch(inode);
+        if was_lost {
+            // The kernel may have read the file as it was without what was sent again.
+            self.forget_attributes(inode);
+            self.forget_pages(inode.clone(), None);
+        }
     }
 
     /// What is gathered if there is nothing else, on its way.
@@ -434,8 +440,8 @@ impl Core {
         outcome
     }
 
-    /// COMMIT, and again what the server has lost by a restart (RFC 8881 §18.3.3).
-    async fn commit(&self, inode: &Arc<Inode>) -> Answer<Option<AttributeValues>> {
+    /// COMMIT, and again what the server has lost by a restart (RFC 8881 §18.3.3); whether anything `was_lost`.
+    async fn commit(&self, inode: &Arc<Inode>, was_lost: &mut bool) -> Answer<Option<AttributeValues>> {
         for _ in 0..RESENDS {
             let unstable = std::mem::take(&mut inode.writer.state.lock().unstable);
             let client = match unstable.first() {
@@ -461,6 +467,7 @@ impl Core {
                 return answers.attributes().map(Some);
             };
             tracing::info!(inode = inode.number, "the server restarted; data is sent again");
+            *was_lost = true;
             send_again(inode, unstable.into_iter().skip(lost)).await?;
         }
         Err(Errno::EIO)
