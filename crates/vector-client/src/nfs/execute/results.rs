@@ -148,9 +148,7 @@ impl Nfs {
                 run.finish(index, Done::Copied(copied));
                 let there = size.saturating_sub(copy.source_offset);
                 let all = if copy.length == TO_END { there } else { copy.length };
-                if copied == 0 && there.min(all) > 0 {
-                    return Err(no_progress(OpCode::Copy));
-                }
+                // Nothing is left to copy of a file that is cut meanwhile, by this very step perhaps: it may copy a file to itself.
                 if copied >= all || copied == 0 {
                     return Ok(None);
                 }
