@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use clap::Args;
-use vector_client::{CopyOptions, Kind, Links, Make, Preserve};
+use vector_client::{CopyOptions, Links, Make, Preserve};
 
 use super::destination::{Operands, pairs};
 use super::mkdir::process_umask;
 use super::place::Place;
 use super::quote::quoted;
 use super::session::{self, Common, Session};
+use super::sync::is_directory;
 use super::tree_report::{Replace, Report, Wishes};
 use crate::command::Context;
 use crate::outcome::{Failure, Outcome};
@@ -93,7 +94,7 @@ impl Cp {
                 options.links = Links::FollowNamed;
             }
             let copies = pairs(session, sources, target, into).await?;
-            let copies = self.different(session, copies).await;
+            let copies = self.different(session, copies).await?;
             let wishes = Wishes { replace, verbose: self.verbose.then_some(""), excluded: None };
             copy(session, "cp", &copies, &options, wishes).await?;
             Ok(())
@@ -144,7 +145,11 @@ impl Cp {
     }
 
     /// No two of them go to the same place, and links lead within one server.
-    async fn different(&self, session: &mut Session, copies: Vec<(Place, Place)>) -> Vec<(Place, Place)> {
+    async fn different(
+        &self,
+        session: &mut Session,
+        copies: Vec<(Place, Place)>,
+    ) -> Result<Vec<(Place, Place)>, Failure> {
         let mut made = HashSet::new();
         let mut kept = Vec::new();
         for (from, to) in copies {
@@ -156,19 +161,15 @@ impl Cp {
                 let why = session::errno_words(20);
                 session.complain(format_args!("cannot create regular file {target}: {why}"));
             } else if made.insert(to.target.clone())
-                || ((self.recursive || self.archive) && is_directory(&from).await)
+                || ((self.recursive || self.archive) && is_directory(&from).await?)
             {
                 kept.push((from, to));
             } else if !self.no_clobber {
                 session.complain(format_args!("will not overwrite just-created {target} with {source}"));
             }
         }
-        kept
+        Ok(kept)
     }
-}
-
-async fn is_directory(place: &Place) -> bool {
-    place.client.lstat(&place.target).await.is_ok_and(|it| it.is(Kind::Directory))
 }
 
 /// Copies all of these; which of them are not wholly copied.

@@ -130,7 +130,8 @@ impl Sync {
     }
 }
 
-async fn is_directory(place: &Place) -> Result<bool, Failure> {
+/// Whether it is a directory, and no link to one.
+pub async fn is_directory(place: &Place) -> Result<bool, Failure> {
     let targets = vec![place.target.clone()];
     let found = place.client.attributes_of_each(targets, AttributeSet::KIND, false).await;
     let mut found = found.map_err(Failure::failed)?;

@@ -283,7 +283,8 @@ impl Nfs {
                 self.clean_up(plan, &reply, executed).await;
                 if reply.status.is_ok() && (number == 0 || plan.atomic) {
                     // Again would be the same again, or once more what was done.
-                    return Err(cut_off(plan, &reply));
+                    let unknown = if plan.only_reads { 0 } else { plan.pieces.len() };
+                    return Err((cut_off(plan, &reply), unknown));
                 }
                 if !left.is_empty() {
                     // Comes to it again after what is left of those before.
@@ -510,11 +511,10 @@ impl Nfs {
     }
 }
 
-/// The server says that all was done, but not what came of it. How many steps may be done comes along.
-fn cut_off(plan: &Plan, reply: &Reply) -> (Error, usize) {
+/// The server says that all was done, but not what came of all of it.
+pub(super) fn cut_off(plan: &Plan, reply: &Reply) -> Error {
     let expected = plan.operations.get(reply.results.len()).map_or(OpCode::Sequence, NfsArgOp::op_code);
-    let unknown = if plan.only_reads { 0 } else { plan.pieces.len() };
-    (ClientError::UnexpectedResult { expected }.into(), unknown)
+    ClientError::UnexpectedResult { expected }.into()
 }
 
 /// The way to an object, from the start.

@@ -6,7 +6,7 @@ use nfs4::NfsStatus;
 use nfs4_client::ClientError;
 
 use super::Nfs;
-use super::execute::{Run, has_met_root, is_doubtful, refusal};
+use super::execute::{Run, cut_off, has_met_root, is_doubtful, refusal};
 use super::links::keep_in_root;
 use super::plan::{Bounds, Plan, Promise, Work};
 use crate::step::{Done, Step};
@@ -54,8 +54,7 @@ impl Nfs {
                 }
             };
             if reply.status.is_ok() && reply.results.len() < plan.operations.len() {
-                let expected = plan.operations[reply.results.len()].op_code();
-                let error = ClientError::UnexpectedResult { expected }.into();
+                let error = cut_off(&plan, &reply);
                 return Err(Aborted { step: None, error, unknown: !plan.only_reads });
             }
             if reply.status.is_ok() {

@@ -200,11 +200,10 @@ impl Unpacker<'_> {
         }
         self.flush().await?;
         for step in std::mem::take(&mut self.links) {
-            let paths = match &step {
-                Step::HardLink { existing, new } => vec![existing, new],
-                _ => vec![],
+            let is_led_away = match &step {
+                Step::HardLink { existing, .. } => self.is_behind_link(existing),
+                _ => false,
             };
-            let is_led_away = paths.into_iter().any(|path| self.is_behind_link(path));
             if is_led_away || self.is_behind_link(&step.target()) {
                 let shown = quoted_if_needed(&self.root.show(&step.target()));
                 let what = "Leads through a symbolic link of the archive";
