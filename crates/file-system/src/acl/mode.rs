@@ -33,9 +33,24 @@ impl Acl {
     /// it names has more of it than the group, nor the owner more than his bits, whatever else he is. The rest stays, and so
     /// does what new objects inherit.
     pub fn with_mode(&self, mode: u32, is_directory: bool) -> Acl {
-        let not_the_owners = rights_of(!mode >> 6 & 7, is_directory);
-        let is_bound = decide(&self.entries, |_| true).allowed & not_the_owners == 0;
-        self.shaped(mode, mode >> 3 & 7, is_directory, is_bound)
+        self.shaped(mode, mode >> 3 & 7, is_directory, self.binds_owner(mode >> 6 & 7, is_directory))
+    }
+
+    /// Whether the owner has these bits and no others, whichever groups he is in and whoever else he is: entries about others may be about
+    /// him, too, until one is for certain.
+    fn binds_owner(&self, bits: u32, is_directory: bool) -> bool {
+        let (needed, others) = (rights_of(bits, false), rights_of(!bits & 7, is_directory));
+        let mut open = needed | others;
+        for ace in self.entries.iter().filter(|ace| ace.is_effective()) {
+            let wrong = if ace.allows { others } else { needed };
+            if ace.rights & open & wrong != 0 {
+                return false;
+            }
+            if matches!(ace.who, Who::Owner | Who::Everyone) {
+                open &= !ace.rights;
+            }
+        }
+        open & needed == 0
     }
 
     /// An inherited list for an object that is made with `mode`, but without a umask, which the list stands in for
@@ -104,8 +119,9 @@ impl Acl {
         self.mode() == mode & 0o777
             && self.entries.iter().filter(|ace| ace.is_effective() && ace.who.is_named()).all(|ace| {
                 let fits = !ace.allows || ace.rights & beyond == 0;
-                fits && (refused == 0
-                    || decide(&self.entries, |who| who == ace.who).denied & refused == refused)
+                // What refuses him counts only if it comes before what everyone is given.
+                let about = |who| who == ace.who || who == Who::Everyone;
+                fits && (refused == 0 || decide(&self.entries, about).denied & refused == refused)
             })
     }
 }

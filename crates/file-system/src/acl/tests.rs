@@ -95,6 +95,43 @@ fn the_owner_has_his_bits_although_the_list_has_the_mode_already() {
     assert_eq!(permitted(&file, &Caller::user(500, GROUP, &[])), Access(3));
 }
 
+/// He may be of a group that the list refuses what everybody has.
+#[test]
+fn the_owner_has_his_bits_although_the_list_refuses_them_to_a_group_of_his() {
+    let write = right::WRITE_DATA | right::APPEND_DATA;
+    for who in [Who::Group, Who::GroupNumber(80)] {
+        let acl =
+            Acl { flags: 0, entries: vec![ace(false, 0, write, who), ace(true, 0, write, Who::Everyone)] };
+        let mode = acl.mode();
+        let file = object(FileKind::Regular, mode, Some(acl.with_mode(mode, false)));
+        assert_eq!(permitted(&file, &Caller::user(OWNER, GROUP, &[80])), Access(2), "{who:?}");
+    }
+    // And one that would give him what he does not have, if he is not of the one before.
+    let refused_first = [(false, 80), (true, 90)];
+    let entries = refused_first.map(|(allows, group)| ace(allows, 0, write, Who::GroupNumber(group)));
+    let acl = Acl { flags: 0, entries: entries.to_vec() };
+    let file = object(FileKind::Regular, 0, Some(acl.with_mode(0, false)));
+    assert_eq!(permitted(&file, &Caller::user(OWNER, GROUP, &[90])), Access(0));
+}
+
+/// What refuses him comes too late, behind what everybody has.
+#[test]
+fn whom_a_list_refuses_too_late_has_no_more_than_the_group_all_the_same() {
+    let write = right::WRITE_DATA | right::APPEND_DATA;
+    let refused_late = [
+        ace(false, 0, write, Who::Group),
+        ace(true, 0, write, Who::Everyone),
+        ace(false, 0, write, Who::User(8)),
+    ];
+    let acl = Acl { flags: 0, entries: refused_late.to_vec() };
+    for new in [acl.limited_to(0o742, false), acl.with_mode(0o202, false)] {
+        assert_eq!(new.mode(), 0o202);
+        let file = object(FileKind::Regular, 0o202, Some(new));
+        assert_eq!(permitted(&file, &Caller::user(8, 1, &[])), Access(0));
+        assert_eq!(permitted(&file, &Caller::user(9, 1, &[])), Access(2));
+    }
+}
+
 proptest! {
     #[test]
     fn a_list_made_of_a_mode_gives_everybody_what_the_mode_gives(mode in 0_u32..0o1000, directory: bool) {
