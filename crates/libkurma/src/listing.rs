@@ -50,7 +50,7 @@ pub(crate) struct Shown {
 impl Shown {
     pub fn of(target: &Target) -> Result<Shown, Refusal> {
         let (fd, handle) = match target.base() {
-            Base::Root => (0, None),
+            Base::Root | Base::RootWithoutLinks(_) => (0, None),
             Base::Descriptor(descriptor) => (fd(*descriptor), None),
             Base::Handle(handle) => (0, Some(Handle::of(handle))),
         };

@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 
 use crate::listing::{Directory, PageResult};
+use crate::nfs::REMOVALS;
 use crate::step::{Done, Step};
 use crate::transaction::{Aborted, TransactionLimits};
 use crate::{Error, Statistics, VectorResult};
@@ -26,6 +27,11 @@ pub(crate) trait Backend: Send + Sync {
     /// The next page of each of these directories, in order: of the first at least, and of as many more as can be had at
     /// once. An error is the last of the list.
     async fn read_directories(&self, directories: Vec<Directory>) -> Vec<PageResult>;
+
+    /// How many names are best removed by one vector, so that it is one message.
+    fn removals(&self) -> usize {
+        REMOVALS
+    }
 
     /// What was sent so far; nothing, if nothing has to be.
     fn statistics(&self) -> Statistics;

@@ -14,6 +14,7 @@ mod promise;
 mod readahead;
 mod size;
 mod transact;
+mod unclaimed;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -216,7 +217,10 @@ impl Backend for Nfs {
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
         self.let_go_of(&steps);
         self.read_ahead(&steps).await;
-        self.do_all(steps).await
+        match steps.iter().any(|step| matches!(step, Step::Open(_))) {
+            true => self.do_all_opening(steps).await,
+            false => self.do_all(steps).await,
+        }
     }
 
     async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {
@@ -230,6 +234,11 @@ impl Backend for Nfs {
 
     async fn read_directories(&self, directories: Vec<Directory>) -> Vec<PageResult> {
         Nfs::read_directories(self, directories).await
+    }
+
+    fn removals(&self) -> usize {
+        // The rest goes from directory to directory.
+        (self.most().operations / 8 * 7).clamp(1, REMOVALS)
     }
 
     fn statistics(&self) -> Statistics {

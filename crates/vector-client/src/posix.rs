@@ -46,7 +46,7 @@ struct Shared {
 impl Client {
     /// Files of this machine, with the rights of this process. Paths begin at `directory`, and nothing leads out of it: `..`
     /// there leads nowhere, and symbolic links with absolute texts lead on from it. With `/` that is what everything else on the
-    /// machine sees; another directory needs Linux 5.6. To be used in a tokio runtime.
+    /// machine sees; another directory, and removing trees, need Linux 5.6. To be used in a tokio runtime.
     ///
     /// What differs from NFS, because the rules of the machine are not those of RFC 8881:
     ///
@@ -65,6 +65,20 @@ impl Client {
             .map_err(|errno| Error::Local { target: Target::from(directory), error: errno.into() })?;
         let shared = Shared { root, files: OpenFiles::default(), closed: AtomicBool::new(false) };
         Ok(Client::over(Arc::new(Posix { shared: Arc::new(shared) })))
+    }
+}
+
+/// What a vector came to, until somebody has it: what it opened is closed when nobody will.
+struct Unclaimed {
+    shared: Arc<Shared>,
+    result: Option<VectorResult<Done>>,
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(unwanted) = &self.result {
+            self.shared.files.close_opened(unwanted);
+        }
     }
 }
 
@@ -87,11 +101,11 @@ impl Backend for Posix {
                 Ok(()) => Vector::new(&shared).run(&steps, || sender.is_closed()),
                 Err(error) => Err(Failure { done: Vec::new(), error, unknown: 0 }),
             };
-            if let Err(unwanted) = sender.send(result) {
-                shared.files.close_opened(&unwanted);
-            }
+            // If nobody is there to have it, it is dropped.
+            let _ = sender.send(Unclaimed { shared, result: Some(result) });
         });
-        receiver.await.unwrap_or_else(|_| {
+        let result = receiver.await.ok().and_then(|mut unclaimed| unclaimed.result.take());
+        result.unwrap_or_else(|| {
             Err(Failure { done: Vec::new(), error: failed("the job was ended"), unknown: count })
         })
     }

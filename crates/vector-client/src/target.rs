@@ -10,6 +10,8 @@ use crate::Descriptor;
 pub enum Base {
     /// The root of the [`Client`](crate::Client).
     Root,
+    /// The same, and from this byte of the path on no symbolic link is followed, but at its end. Local files only, which have no handles.
+    RootWithoutLinks(u32),
     /// An open file or directory.
     Descriptor(Descriptor),
     /// A filehandle that the server gave ([`AttributeSet::HANDLE`](crate::AttributeSet::HANDLE)); NFS only.
@@ -54,6 +56,18 @@ impl Target {
         Target { base: self.base.clone(), path: path.into() }
     }
 
+    /// This directory, and for what is [joined](Self::join) to it: through no symbolic link on the way from its last name on.
+    pub(crate) fn firm(mut self) -> Target {
+        let end = self.path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let name = self.path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let is_name = !matches!(&self.path[name..end], b"." | b"..");
+        let from = if is_name { name } else { self.path.len() };
+        if let (Base::Root, Ok(from)) = (&self.base, from.try_into()) {
+            self.base = Base::RootWithoutLinks(from);
+        }
+        self
+    }
+
     /// The same, in memory of its own.
     pub(crate) fn detached(&self) -> Target {
         let base = match &self.base {
@@ -64,6 +78,14 @@ impl Target {
             base => base.clone(),
         };
         Target { base, path: Bytes::copy_from_slice(&self.path) }
+    }
+
+    /// From which byte of the path on no symbolic link is followed.
+    pub(crate) fn firm_from(&self) -> Option<usize> {
+        match self.base {
+            Base::RootWithoutLinks(from) => Some(from as usize),
+            _ => None,
+        }
     }
 
     /// The open file, if it is nothing else.
@@ -79,8 +101,8 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = String::from_utf8_lossy(&self.path);
         match &self.base {
-            Base::Root if path.is_empty() => f.write_str("/"),
-            Base::Root => f.write_str(&path),
+            Base::Root | Base::RootWithoutLinks(_) if path.is_empty() => f.write_str("/"),
+            Base::Root | Base::RootWithoutLinks(_) => f.write_str(&path),
             Base::Descriptor(descriptor) if path.is_empty() => write!(f, "{descriptor}"),
             Base::Descriptor(descriptor) => write!(f, "{descriptor}/{path}"),
             Base::Handle(handle) if path.is_empty() => write!(f, "{handle:?}"),

@@ -8,8 +8,9 @@ use vector_client::{AttributeSet, Attributes, Client, Step, Target, Transaction,
 /// Bytes of one WRITE: of larger files each piece is a compound.
 const PIECE: usize = 1 << 20;
 
-/// Steps that the plain client puts into one compound at most (kurma.md §3.6).
+/// Steps that the plain client puts into one compound at most (kurma.md §3.6), and removals (V37).
 const STEPS: usize = 256;
+const REMOVALS: usize = 1024;
 
 /// Compounds under way at once, where the plain client has several.
 const PARALLEL: usize = 16;
@@ -39,9 +40,10 @@ impl Cell {
         if act == Act::Write && size > PIECE {
             return Ok(cell(1));
         }
-        let names: Vec<String> = (0..=STEPS).map(|n| format!("{folder}/{n}")).collect();
+        let most = if act == Act::Remove { REMOVALS } else { STEPS };
+        let names: Vec<String> = (0..=most).map(|n| format!("{folder}/{n}")).collect();
         let data = Bytes::from(vec![b'p'; if act == Act::Write { size } else { 0 }]);
-        let (mut fits, mut exceeds) = (0, STEPS + 1);
+        let (mut fits, mut exceeds) = (0, most + 1);
         while fits + 1 < exceeds {
             let middle = fits.midpoint(exceeds);
             let names = &names[..middle];
@@ -50,7 +52,7 @@ impl Cell {
                 client.vwrite(writes.collect()).await?;
             }
             let before = client.statistics().round_trips;
-            cell(STEPS).plain(client, names, &data).await?;
+            cell(most).plain(client, names, &data).await?;
             if client.statistics().round_trips - before == 1 { fits = middle } else { exceeds = middle }
         }
         ensure!(fits > 0, "no {act:?} of a file of {size} bytes takes one round trip");

@@ -42,14 +42,15 @@ impl Vector<'_> {
     fn page(&mut self, directory: &Directory, buffer: &mut Vec<u8>) -> PageResult {
         let target = &directory.target;
         match target.base {
-            Base::Root => {}
+            Base::Root | Base::RootWithoutLinks(_) => {}
             Base::Descriptor(descriptor) => {
                 self.shared.files.get(descriptor)?;
                 return Err(local(target, Errno::NOTDIR));
             }
             Base::Handle(_) => return Err(Error::Unsupported("a filehandle among local files")),
         }
-        let fd = self.shared.root.directory(&target.path, OFlags::RDONLY | OFlags::CLOEXEC);
+        let fd =
+            self.shared.root.directory(&target.path, target.firm_from(), OFlags::RDONLY | OFlags::CLOEXEC);
         let fd = fd.map_err(|errno| on_the_way(target, errno))?;
         read(&fd, directory, buffer).map_err(|errno| local(target, errno))
     }

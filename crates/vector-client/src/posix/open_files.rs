@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::step::Done;
+use crate::step::{Done, opened};
 use crate::{Descriptor, Error, VectorResult};
 
 /// A regular file that is open.
@@ -45,15 +45,9 @@ impl OpenFiles {
 
     /// Closes what a vector opened of which nobody wants to know any more.
     pub fn close_opened(&self, result: &VectorResult<Done>) {
-        let done = match result {
-            Ok(done) => done,
-            Err(failure) => &failure.done,
-        };
-        for done in done {
-            if let Done::Opened(descriptor) = done {
-                // A later step may have closed it already.
-                let _ = self.close(*descriptor);
-            }
+        for descriptor in opened(result) {
+            // A later step may have closed it already.
+            let _ = self.close(descriptor);
         }
     }
 

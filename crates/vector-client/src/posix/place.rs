@@ -41,11 +41,11 @@ impl Vector<'_> {
         if let Some(descriptor) = self.open_file(target)? {
             return Ok(Found::Open(self.shared.files.get(descriptor)?));
         }
-        let mut path = target.path.clone();
+        let (mut path, mut firm_from) = (target.path.clone(), target.firm_from());
         for _ in 0..=LINKS {
             let (parent, name) = split(&path);
             let place = Place {
-                directory: self.directory(target, &parent)?,
+                directory: self.directory(target, &parent, firm_from)?,
                 name: name.unwrap_or(Bytes::from_static(b".")),
             };
             let stat = match statat(&place.directory, &place.name[..], AtFlags::SYMLINK_NOFOLLOW) {
@@ -57,6 +57,7 @@ impl Vector<'_> {
                 return Ok(Found::There(place, stat));
             }
             path = through(&parent, &read_link(&place).map_err(|errno| local(target, errno))?);
+            firm_from = None;
         }
         Err(Error::TooManyLinks(target.clone()))
     }
@@ -64,7 +65,7 @@ impl Vector<'_> {
     /// A name that is to be made, removed or changed; there or not.
     pub fn named(&mut self, target: &Target) -> Result<Place, Error> {
         let (parent, name) = self.parent_and_name(target)?;
-        Ok(Place { directory: self.directory(target, &parent)?, name })
+        Ok(Place { directory: self.directory(target, &parent, target.firm_from())?, name })
     }
 
     /// Whether a target makes sense as a name, before anything is looked up.
@@ -80,7 +81,7 @@ impl Vector<'_> {
     /// The open file that a target is, if it is one. There are no paths from those: they are regular files.
     pub fn open_file(&self, target: &Target) -> Result<Option<Descriptor>, Error> {
         match target.base {
-            Base::Root => Ok(None),
+            Base::Root | Base::RootWithoutLinks(_) => Ok(None),
             Base::Descriptor(descriptor) => {
                 self.shared.files.get(descriptor)?;
                 let is_path = split(&target.path) != (Bytes::new(), None);
@@ -90,15 +91,22 @@ impl Vector<'_> {
         }
     }
 
-    fn directory(&mut self, target: &Target, path: &Bytes) -> Result<Arc<OwnedFd>, Error> {
-        if let Some(index) = self.directories.iter().position(|known| known.path == *path) {
+    fn directory(
+        &mut self,
+        target: &Target,
+        path: &Bytes,
+        firm_from: Option<usize>,
+    ) -> Result<Arc<OwnedFd>, Error> {
+        let is_it = |known: &Directory| known.path == *path && known.firm_from == firm_from;
+        if let Some(index) = self.directories.iter().position(is_it) {
             self.directories[..=index].rotate_right(1);
             return Ok(self.directories[0].fd.clone());
         }
-        let (fd, by_links) = self.shared.root.place(path).map_err(|errno| on_the_way(target, errno))?;
+        let placed = self.shared.root.place(path, firm_from);
+        let (fd, by_links) = placed.map_err(|errno| on_the_way(target, errno))?;
         let fd = Arc::new(fd);
         self.directories.truncate(REMEMBERED - 1);
-        self.directories.insert(0, Directory { path: path.clone(), fd: fd.clone(), by_links });
+        self.directories.insert(0, Directory { path: path.clone(), firm_from, fd: fd.clone(), by_links });
         Ok(fd)
     }
 
@@ -117,6 +125,7 @@ impl Vector<'_> {
 #[derive(Debug)]
 pub(super) struct Directory {
     path: Bytes,
+    firm_from: Option<usize>,
     fd: Arc<OwnedFd>,
     by_links: bool,
 }

@@ -31,12 +31,15 @@ impl Root {
         let confined = (here.st_dev, here.st_ino) != (top.st_dev, top.st_ino);
         let root = Root { fd, confined };
         // Says at once if the kernel cannot.
-        root.directory(b".", PLACE)?;
+        root.directory(b".", None, PLACE)?;
         Ok(root)
     }
 
     /// The directory that this path leads to, and whether it is one by symbolic links, as far as is known.
-    pub fn place(&self, path: &[u8]) -> Result<(OwnedFd, bool), Errno> {
+    pub fn place(&self, path: &[u8], firm_from: Option<usize>) -> Result<(OwnedFd, bool), Errno> {
+        if firm_from.is_some() {
+            return Ok((self.directory(path, firm_from, PLACE)?, true));
+        }
         let rest = relative(path);
         let path_here = if rest.is_empty() { b"." } else { rest };
         let without = match self.confined {
@@ -45,41 +48,60 @@ impl Root {
         };
         match openat2(&self.fd, path_here, PLACE, Mode::empty(), without) {
             Ok(fd) => Ok((fd, false)),
-            Err(_) => Ok((self.directory(path, PLACE)?, true)),
+            Err(_) => Ok((self.directory(path, None, PLACE)?, true)),
         }
     }
 
-    /// The directory that this path leads to. Symbolic links are followed. What is beyond the longest path of the kernel is
-    /// looked up in parts; in a confined root, those after the first must not have links or `..`.
-    pub fn directory(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    /// The directory that this path leads to. Symbolic links are followed before byte `firm_from`. What is beyond the longest
+    /// path of the kernel is looked up in parts; in a confined root, those after the first must not have links or `..`.
+    pub fn directory(&self, path: &[u8], firm_from: Option<usize>, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let (loose, firm) = path.split_at(firm_from.map_or(path.len(), |from| from.min(path.len())));
+        let way = if self.confined { Way::InRoot } else { Way::Any };
+        if firm_from.is_none() {
+            return self.along(&self.fd, way, loose, flags);
+        }
+        let start = self.along(&self.fd, way, loose, PLACE)?;
+        self.along(&start, Way::Firm, firm, flags)
+    }
+
+    fn along(&self, start: &OwnedFd, way: Way, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut rest = relative(path);
-        let mut from = None;
+        let (mut from, mut way) = (None, way);
         while rest.len() > LONGEST {
             let end = rest[..=LONGEST].iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
-            from = Some(self.part(from.as_ref(), &rest[..end], PLACE)?);
+            from = Some(part(from.as_ref().unwrap_or(start), way, &rest[..end], PLACE)?);
             rest = relative(&rest[end..]);
+            way = if let Way::Any = way { Way::Any } else { Way::Firm };
         }
-        self.part(from.as_ref(), rest, flags | OFlags::DIRECTORY)
+        part(from.as_ref().unwrap_or(start), way, rest, flags | OFlags::DIRECTORY)
     }
+}
 
-    fn part(&self, from: Option<&OwnedFd>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { b"." } else { path };
-        let start = from.unwrap_or(&self.fd);
-        if !self.confined {
-            return openat(start, path, flags, Mode::empty());
+/// What a path may go through.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Whatever there is.
+    Any,
+    /// What is in the root, which it begins at.
+    InRoot,
+    /// Neither symbolic links nor `..`.
+    Firm,
+}
+
+fn part(start: &OwnedFd, way: Way, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if path.is_empty() { b"." } else { path };
+    let resolve = match way {
+        Way::Any => return openat(start, path, flags, Mode::empty()),
+        Way::InRoot => ResolveFlags::IN_ROOT,
+        Way::Firm => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+    };
+    for _ in 1..TRIES {
+        match openat2(start, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            result => return result,
         }
-        let resolve = match from {
-            None => ResolveFlags::IN_ROOT,
-            Some(_) => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-        };
-        for _ in 1..TRIES {
-            match openat2(start, path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN) => {}
-                result => return result,
-            }
-        }
-        openat2(start, path, flags, Mode::empty(), resolve)
     }
+    openat2(start, path, flags, Mode::empty(), resolve)
 }
 
 fn relative(path: &[u8]) -> &[u8] {

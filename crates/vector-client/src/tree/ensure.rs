@@ -57,7 +57,7 @@ fn prefixes(target: &Target) -> Vec<Target> {
         let last = path[..*end].rsplit(|byte| *byte == b'/').next();
         !matches!(last, None | Some(b"" | b"." | b".."))
     };
-    ends.filter(is_name).map(|end| Target { base: target.base.clone(), path: path.slice(..end) }).collect()
+    ends.filter(is_name).map(|end| Target::at(target.base.clone(), path.slice(..end))).collect()
 }
 
 fn all_directories(targets: &[Target], attributes: &[crate::Attributes]) -> Result<(), Error> {

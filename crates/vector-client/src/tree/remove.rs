@@ -7,15 +7,13 @@ use nfs4::FileHandle;
 
 use super::{DIRECTORIES, is_fatal};
 use crate::listing::{Cookie, Directory, Entry, Page, PageResult};
-use crate::nfs::REMOVALS;
 use crate::{AttributeSet, Client, Error, Failure, Kind, Target};
 
 /// What is asked of names. By its handle a directory is found again, and nothing else that somebody has put in its place: a symbolic link
-/// would lead out of the tree. Local files have none.
+/// would lead out of the tree. Local files have none, and are looked up without following any.
 const WANTED: AttributeSet = AttributeSet::KIND.with(AttributeSet::HANDLE);
 
-/// Names removed by one call, and calls at once.
-const NAMES: usize = REMOVALS;
+/// Calls at once.
 const PARALLEL: usize = 8;
 
 /// How often a directory is read that others fill meanwhile.
@@ -97,13 +95,14 @@ async fn read(client: &Client, directories: Vec<Directory>) -> Vec<PageResult> {
 /// Removes all of these, those in directories before the directories.
 async fn remove(client: &Client, doomed: Vec<Doomed>) -> Result<Vec<(Doomed, Fate)>, Error> {
     let mut stays = HashSet::new();
-    if doomed.len() <= NAMES {
+    let most = client.backend.removals();
+    if doomed.len() <= most {
         return in_order(client, doomed, &mut stays).await;
     }
     let (folders, names): (Vec<_>, Vec<_>) = doomed.into_iter().partition(|it| it.folder.is_some());
     let mut names = names.into_iter();
     let parts = std::iter::from_fn(|| {
-        let part: Vec<Doomed> = names.by_ref().take(NAMES).collect();
+        let part: Vec<Doomed> = names.by_ref().take(most).collect();
         (!part.is_empty()).then_some(part)
     });
     let parts = parts.map(|part| async {
@@ -128,11 +127,12 @@ async fn in_order(
     doomed: Vec<Doomed>,
     stays: &mut HashSet<u64>,
 ) -> Result<Vec<(Doomed, Fate)>, Error> {
+    let most = client.backend.removals();
     let mut left = VecDeque::from(doomed);
     let mut fates = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let mut part = Vec::new();
-        while part.len() < NAMES
+        while part.len() < most
             && let Some(name) = left.pop_front()
         {
             if name.folder.is_some_and(|folder| stays.contains(&folder)) {
@@ -177,7 +177,10 @@ struct Place {
 
 impl Place {
     fn new(target: Target, name: Target, handle: Option<FileHandle>) -> Place {
-        let directory = handle.map_or_else(|| name.clone(), |handle| Target::at(handle, Bytes::new()));
+        let directory = match handle {
+            Some(handle) => Target::at(handle, Bytes::new()),
+            None => name.clone().firm(),
+        };
         Place { target, name, directory }
     }
 

@@ -139,3 +139,43 @@ async fn a_closed_client_does_nothing_more() {
     assert_eq!(failure.error.errno(), 5, "{failure}");
     assert!(!world.directory().unwrap().join("home/a").exists());
 }
+
+/// Somebody who may write into a tree puts a symbolic link in a directory's place while it is removed, before and after it was read.
+#[tokio::test]
+async fn no_link_leads_out_of_a_tree_that_is_removed() {
+    for (when, goes) in [("/tree/way/in", true), ("/tree/way/in/a", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        for root in ["/", directory.path().to_str().unwrap()] {
+            let base = if root == "/" { directory.path().to_str().unwrap() } else { "" };
+            let client = Client::local(root).unwrap();
+            for made in ["tree/way/in", "outside"].map(|name| directory.path().join(name)) {
+                std::fs::create_dir_all(&made).unwrap();
+                std::fs::write(made.join("a"), "x").unwrap();
+            }
+            let inner = directory.path().join("tree/way/in");
+            let swap = |target: &Target| {
+                if target.path()[..] == *format!("{base}{when}").as_bytes() {
+                    std::fs::rename(&inner, directory.path().join("tree-of-others")).unwrap();
+                    symlink("../../outside", &inner).unwrap();
+                }
+                false
+            };
+            let mut failures = Vec::new();
+            let failed = client.rm_recursive_but(vec![format!("{base}/tree").into()], swap, |removal| {
+                failures.extend(removal.result.err().map(|error| error.errno()));
+            });
+            // The link itself is a name in the tree.
+            assert_eq!(failed.await.unwrap(), failures.len() as u64);
+            assert_eq!(failures, if goes { vec![] } else { vec![40] }, "{when} from {root}");
+            assert_eq!(directory.path().join("tree").exists(), !goes);
+            assert!(directory.path().join("outside/a").exists(), "{when} from {root}");
+            client
+                .rm_recursive(
+                    vec![format!("{base}/tree").into(), format!("{base}/tree-of-others").into()],
+                    |_| {},
+                )
+                .await
+                .unwrap();
+        }
+    }
+}

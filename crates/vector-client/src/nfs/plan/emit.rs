@@ -534,6 +534,7 @@ impl Emit<'_> {
 pub(in crate::nfs) fn place(target: &Target, root: &Start, files: &OpenFiles) -> Result<Place, Error> {
     let start = match &target.base {
         Base::Root => root.clone(),
+        Base::RootWithoutLinks(_) => return Err(Error::Unsupported("a path without symbolic links")),
         Base::Descriptor(descriptor) => Start::Handle(files.get(*descriptor)?.open.handle().clone()),
         Base::Handle(handle) => Start::Handle(handle.clone()),
     };
