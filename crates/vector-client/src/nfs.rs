@@ -14,7 +14,6 @@ mod promise;
 mod readahead;
 mod size;
 mod transact;
-mod unclaimed;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -217,10 +216,7 @@ impl Backend for Nfs {
     async fn execute(&self, steps: Vec<Step>) -> VectorResult<Done> {
         self.let_go_of(&steps);
         self.read_ahead(&steps).await;
-        match steps.iter().any(|step| matches!(step, Step::Open(_))) {
-            true => self.do_all_opening(steps).await,
-            false => self.do_all(steps).await,
-        }
+        self.do_all(steps).await
     }
 
     async fn transact(&self, steps: Vec<Step>) -> Result<Vec<Done>, Aborted> {

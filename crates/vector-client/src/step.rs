@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{AttributeSet, Attributes, Descriptor, Error, NewAttributes, Target, VectorResult};
+use crate::{AttributeSet, Attributes, Descriptor, Error, NewAttributes, Target};
 
 /// The offset that stands for "at the end of the file, wherever that is when the data is written" (V5).
 pub const APPEND: u64 = u64::MAX;
@@ -325,16 +325,4 @@ pub enum Done {
     Copied(u64),
     /// Where the link leads.
     Link(Bytes),
-}
-
-/// What a vector opened.
-pub(crate) fn opened(result: &VectorResult<Done>) -> impl Iterator<Item = Descriptor> {
-    let done = match result {
-        Ok(done) => done,
-        Err(failure) => &failure.done,
-    };
-    done.iter().filter_map(|done| match done {
-        Done::Opened(descriptor) => Some(*descriptor),
-        _ => None,
-    })
 }

@@ -58,10 +58,15 @@ impl Target {
 
     /// This directory, and for what is [joined](Self::join) to it: through no symbolic link on the way from its last name on.
     pub(crate) fn firm(mut self) -> Target {
-        let end = self.path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-        let name = self.path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        let is_name = !matches!(&self.path[name..end], b"." | b"..");
-        let from = if is_name { name } else { self.path.len() };
+        let mut end = self.path.len();
+        let from = loop {
+            let start = self.path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+            match &self.path[start..end] {
+                b"" | b"." if start > 0 => end = start - 1,
+                b"" | b"." | b".." => break self.path.len(),
+                _ => break start,
+            }
+        };
         if let (Base::Root, Ok(from)) = (&self.base, from.try_into()) {
             self.base = Base::RootWithoutLinks(from);
         }
@@ -153,4 +158,29 @@ from_path! {
     Vec<u8>, path => path.into();
     &[u8], path => Bytes::copy_from_slice(path);
     &std::path::Path, path => Bytes::copy_from_slice(path.as_os_str().as_encoded_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_before_the_last_name_alone() {
+        for (path, from) in [
+            ("tree", 0),
+            ("/tree", 1),
+            ("a/tree", 2),
+            ("a/tree//", 2),
+            ("a/tree/./", 2),
+            ("./tree", 2),
+            ("a/..", 4),
+            ("", 0),
+            ("/", 1),
+            (".", 1),
+        ] {
+            let firm = Target::from(path).firm();
+            assert_eq!(firm.firm_from(), Some(from), "{path}");
+            assert_eq!(firm.join("x").firm().firm_from(), Some(from), "{path}");
+        }
+    }
 }

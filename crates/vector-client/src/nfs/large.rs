@@ -39,10 +39,10 @@ impl Nfs {
         };
         let mut tries = TRIES;
         loop {
-            let opened = self.open(open.clone()).await?;
+            let descriptor = self.open(open.clone()).await?;
             (open.create, open.truncate) = (None, false);
-            let written = self.side_by_side(opened.descriptor, write).await;
-            let closed = self.close_all(vec![opened]).await;
+            let written = self.side_by_side(descriptor, write).await;
+            let closed = Box::pin(self.do_all(vec![Step::Close(descriptor)])).await;
             let written = written?;
             match closed {
                 Ok(_) => return Ok(written),

@@ -87,7 +87,7 @@ impl Nfs {
                 Some((Part::Parent, _)) => (&place.parts[..], Bytes::new()),
             };
             let handle = self.look_up(target, place.start.clone(), directory, operations).await?;
-            *target = Target::at(handle, path);
+            *target = Target { base: Base::Handle(handle), path };
             shorter = true;
         }
         Ok(shorter)
@@ -131,10 +131,10 @@ impl Nfs {
             Step::Copy(_) => return self.copy_in_three(step).await,
             _ => return Err(Error::Refused { target, status: NfsStatus::TooManyOps }),
         };
-        let opened = self.open(open).await?;
-        *data = opened.descriptor.into();
+        let descriptor = self.open(open).await?;
+        *data = descriptor.into();
         let done = Box::pin(self.do_all(vec![step])).await;
-        let closed = self.close_all(vec![opened]).await;
+        let closed = Box::pin(self.do_all(vec![Step::Close(descriptor)])).await;
         let done = done.map_err(|failure| failure.error)?.pop();
         closed.map_err(|failure| failure.error)?;
         done.ok_or(Error::Unsupported("a step without a result"))
@@ -149,19 +149,16 @@ impl Nfs {
         let mut opened = Vec::new();
         if copy.source.descriptor().is_none() {
             opened.push(self.open(Open::read(copy.source.clone())).await?);
-            copy.source = opened[0].descriptor.into();
+            copy.source = opened[0].into();
         }
         let destination = match copy.destination.descriptor() {
             Some(descriptor) => Ok(descriptor),
             None => {
                 let (create, truncate) = (copy.create.take(), std::mem::take(&mut copy.truncate));
                 let open = Open { create, truncate, read: false, ..Open::write(copy.destination.clone()) };
-                let destination = self.open(open).await;
-                destination.map(|destination| {
-                    let descriptor = destination.descriptor;
-                    opened.push(destination);
-                    descriptor
-                })
+                let descriptor = self.open(open).await;
+                opened.extend(descriptor.as_ref().ok());
+                descriptor
             }
         };
         let done = match destination {
@@ -172,10 +169,19 @@ impl Nfs {
             }
             Err(error) => Err(error),
         };
-        let closed = self.close_all(opened).await;
+        let closes = opened.into_iter().map(Step::Close).collect();
+        let closed = Box::pin(self.do_all(closes)).await;
         let done = done?;
         closed.map_err(|failure| failure.error)?;
         done.ok_or(Error::Unsupported("copying"))
+    }
+
+    pub(super) async fn open(&self, open: Open) -> Result<crate::Descriptor, Error> {
+        match Box::pin(self.do_all(vec![Step::Open(open)])).await.map(|mut done| done.pop()) {
+            Ok(Some(Done::Opened(descriptor))) => Ok(descriptor),
+            Ok(_) => Err(Error::Unsupported("opening")),
+            Err(failure) => Err(failure.error),
+        }
     }
 }
 

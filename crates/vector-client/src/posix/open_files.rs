@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::step::{Done, opened};
+use crate::step::Done;
 use crate::{Descriptor, Error, VectorResult};
 
 /// A regular file that is open.
@@ -45,9 +45,15 @@ impl OpenFiles {
 
     /// Closes what a vector opened of which nobody wants to know any more.
     pub fn close_opened(&self, result: &VectorResult<Done>) {
-        for descriptor in opened(result) {
-            // A later step may have closed it already.
-            let _ = self.close(descriptor);
+        let done = match result {
+            Ok(done) => done,
+            Err(failure) => &failure.done,
+        };
+        for done in done {
+            if let Done::Opened(descriptor) = done {
+                // A later step may have closed it already.
+                let _ = self.close(*descriptor);
+            }
         }
     }
 

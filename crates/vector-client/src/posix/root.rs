@@ -37,8 +37,10 @@ impl Root {
 
     /// The directory that this path leads to, and whether it is one by symbolic links, as far as is known.
     pub fn place(&self, path: &[u8], firm_from: Option<usize>) -> Result<(OwnedFd, bool), Errno> {
-        if firm_from.is_some() {
-            return Ok((self.directory(path, firm_from, PLACE)?, true));
+        if let Some(from) = firm_from {
+            let (loose, firm) = path.split_at(from.min(path.len()));
+            let (start, by_links) = self.place(loose, None)?;
+            return Ok((self.along(&start, Way::Firm, firm, PLACE)?, by_links));
         }
         let rest = relative(path);
         let path_here = if rest.is_empty() { b"." } else { rest };

@@ -7,6 +7,7 @@ use nfs4::FileHandle;
 
 use super::{DIRECTORIES, is_fatal};
 use crate::listing::{Cookie, Directory, Entry, Page, PageResult};
+use crate::nfs::REMOVALS;
 use crate::{AttributeSet, Client, Error, Failure, Kind, Target};
 
 /// What is asked of names. By its handle a directory is found again, and nothing else that somebody has put in its place: a symbolic link
@@ -127,12 +128,11 @@ async fn in_order(
     doomed: Vec<Doomed>,
     stays: &mut HashSet<u64>,
 ) -> Result<Vec<(Doomed, Fate)>, Error> {
-    let most = client.backend.removals();
     let mut left = VecDeque::from(doomed);
     let mut fates = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let mut part = Vec::new();
-        while part.len() < most
+        while part.len() < REMOVALS
             && let Some(name) = left.pop_front()
         {
             if name.folder.is_some_and(|folder| stays.contains(&folder)) {

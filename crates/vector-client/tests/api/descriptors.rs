@@ -1,8 +1,5 @@
 //! Open files (V6 to V9).
 
-use std::task::Poll;
-
-use bytes::Bytes;
 use vector_client::{AttributeSet, Copy, Creation, Error, NewAttributes, Open, Read, Step, Target, Write};
 
 use crate::restart::{Restarting, known};
@@ -249,39 +246,6 @@ async fn what_is_too_far_out_for_a_file_is_not_appended() {
             world.client.vwrite(vec![far]).await.unwrap_err();
             let sizes = world.client.vgetattrs(vec!["/home/a".into()], AttributeSet::SIZE).await.unwrap();
             assert_eq!(sizes[0].size, Some(4));
-        }
-    }
-}
-
-/// Whoever drops a call cannot close what it opens.
-#[tokio::test]
-async fn a_call_that_nobody_waits_for_leaves_nothing_open() {
-    let world = World::new().await;
-    let client = &world.client;
-    let megabytes = Bytes::from(vec![1; 9 << 20]);
-    for polls in 1..=12 {
-        let (opened, written) = (format!("/home/opened-{polls}"), format!("/home/written-{polls}"));
-        let mut open = Box::pin(client.vopen(vec![Open::create(&opened, 0o600)]));
-        let mut write = Box::pin(client.vwrite(vec![Write::whole(&written, 0o600, megabytes.clone())]));
-        let (mut both, mut ours) = ((false, false), Vec::new());
-        for _ in 0..polls {
-            if !both.0
-                && let Poll::Ready(opened) = futures::poll!(&mut open)
-            {
-                (both.0, ours) = (true, opened.unwrap());
-            }
-            both.1 = both.1 || futures::poll!(&mut write).is_ready();
-            tokio::task::yield_now().await;
-        }
-        drop((open, write));
-        // Who has them closes them.
-        client.vclose(ours).await.unwrap();
-        let mut tries = 0..10_000;
-        while !client.exists(&*opened).await.unwrap()
-            || !client.exists(&*written).await.unwrap()
-            || world.opens() != Some(0)
-        {
-            assert!(tries.next().is_some(), "dropped after {polls}: {:?} open", world.opens());
         }
     }
 }
