@@ -40,7 +40,7 @@ impl Root {
         if let Some(from) = firm_from {
             let (loose, firm) = path.split_at(from.min(path.len()));
             let (start, by_links) = self.place(loose, None)?;
-            return Ok((self.along(&start, Way::Firm, firm, PLACE)?, by_links));
+            return Ok((along(&start, Way::Firm, firm, PLACE)?, by_links));
         }
         let rest = relative(path);
         let path_here = if rest.is_empty() { b"." } else { rest };
@@ -57,26 +57,26 @@ impl Root {
     /// The directory that this path leads to. Symbolic links are followed before byte `firm_from`. What is beyond the longest
     /// path of the kernel is looked up in parts; in a confined root, those after the first must not have links or `..`.
     pub fn directory(&self, path: &[u8], firm_from: Option<usize>, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let (loose, firm) = path.split_at(firm_from.map_or(path.len(), |from| from.min(path.len())));
         let way = if self.confined { Way::InRoot } else { Way::Any };
-        if firm_from.is_none() {
-            return self.along(&self.fd, way, loose, flags);
-        }
-        let start = self.along(&self.fd, way, loose, PLACE)?;
-        self.along(&start, Way::Firm, firm, flags)
+        let Some(from) = firm_from else { return along(&self.fd, way, path, flags) };
+        let (loose, firm) = path.split_at(from.min(path.len()));
+        let start = along(&self.fd, way, loose, PLACE)?;
+        along(&start, Way::Firm, firm, flags)
     }
+}
 
-    fn along(&self, start: &OwnedFd, way: Way, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let mut rest = relative(path);
-        let (mut from, mut way) = (None, way);
-        while rest.len() > LONGEST {
-            let end = rest[..=LONGEST].iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
-            from = Some(part(from.as_ref().unwrap_or(start), way, &rest[..end], PLACE)?);
-            rest = relative(&rest[end..]);
-            way = if let Way::Any = way { Way::Any } else { Way::Firm };
+fn along(start: &OwnedFd, mut way: Way, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut rest = relative(path);
+    let mut from = None;
+    while rest.len() > LONGEST {
+        let end = rest[..=LONGEST].iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
+        from = Some(part(from.as_ref().unwrap_or(start), way, &rest[..end], PLACE)?);
+        rest = relative(&rest[end..]);
+        if let Way::InRoot = way {
+            way = Way::Firm;
         }
-        part(from.as_ref().unwrap_or(start), way, rest, flags | OFlags::DIRECTORY)
     }
+    part(from.as_ref().unwrap_or(start), way, rest, flags | OFlags::DIRECTORY)
 }
 
 /// What a path may go through.
