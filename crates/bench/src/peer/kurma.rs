@@ -11,6 +11,7 @@ use seal::{KeyFile, create_key_file};
 use serde_json::Value;
 
 use super::{CloudUse, Peer, drop_page_cache, free_address, kill};
+use crate::PURGE_DELAY;
 
 /// The gateway with its defaults: `rs:2+1` over three directory clouds on the same disk, tier `local`.
 pub struct Kurma {
@@ -94,7 +95,7 @@ impl Peer for Kurma {
             .arg(data)
             .args(["--nfs", &self.nfs.to_string(), "--admin", &self.admin.to_string()])
             .envs([("AWS_ACCESS_KEY_ID", "somebody"), ("AWS_SECRET_ACCESS_KEY", "secret")])
-            .env("MIMALLOC_PURGE_DELAY", "30000") // as it is packaged
+            .envs([PURGE_DELAY])
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()?;

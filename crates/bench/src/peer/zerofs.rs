@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::{Peer, Process, free_address, program_of_tests};
+use crate::PURGE_DELAY;
 use crate::kernel::Version;
 
 /// As `crates/bench/servers/zerofs` installs it.
@@ -68,6 +69,7 @@ impl Peer for ZeroFs {
         let log = std::fs::File::options().create(true).append(true).open(data.join("log"))?;
         let mut command = Command::new(&self.program);
         command.args(["run", "-c"]).arg(&configuration).stdout(log.try_clone()?).stderr(log);
+        command.env_remove(PURGE_DELAY.0); // as it is built
         self.process = Process::start(&mut command, self.nfs)?;
         Ok(())
     }
