@@ -103,7 +103,16 @@ pub async fn run(arguments: Compare) -> Result<()> {
         Box::new(ZeroFs::new(true)?),
     ];
     peers.retain(|peer| !arguments.without.iter().any(|name| name == peer.name()));
-    let left_out = leave_out(&mut peers);
+    // Of the whole machine, before it is parted.
+    let mut results = Results::begin(Parameters {
+        repetitions: setting.repeat,
+        shrink: setting.shrink,
+        rate: arguments.rate,
+        seed: arguments.rate.map(|_| arguments.seed),
+        over: Over::Nfs,
+        apart: !arguments.shared_processors,
+    });
+    results.left_out = leave_out(&mut peers);
     let processors = match arguments.shared_processors {
         true => None,
         false => Some(Processors::part()?),
@@ -116,15 +125,6 @@ pub async fn run(arguments: Compare) -> Result<()> {
     for (at, peer) in peers.iter_mut().enumerate() {
         start(peer.as_mut(), &data(at)).with_context(|| format!("starting {}", peer.name()))?;
     }
-    let mut results = Results::begin(Parameters {
-        repetitions: setting.repeat,
-        shrink: setting.shrink,
-        rate: arguments.rate,
-        seed: arguments.rate.map(|_| arguments.seed),
-        over: Over::Nfs,
-        apart: processors.is_some(),
-    });
-    results.left_out = left_out;
     let mut warm = Vec::new();
     for (at, mut peer) in peers.into_iter().enumerate() {
         let restart = |peer: &mut dyn Peer| start(peer, &data(at));

@@ -24,10 +24,8 @@ pub fn machine() -> Machine {
     };
     let kernel = Command::new("uname").arg("-r").output();
     let kilobytes = value("/proc/meminfo", "MemTotal");
-    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Machine {
-        // All of them, also where this process leaves some to the servers.
-        cores: processors.lines().filter(|line| line.starts_with("processor")).count(),
+        cores: std::thread::available_parallelism().map_or(0, usize::from),
         processor: value("/proc/cpuinfo", "model name"),
         memory_bytes: kilobytes.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0u64) << 10,
         kernel: kernel.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default(),

@@ -228,8 +228,12 @@ impl Row {
 
     /// How many times as fast as `other` it is, by the repetitions that both have.
     pub fn faster_than(&self, other: &Row) -> Option<Ratio> {
-        let pairs = self.samples.iter().zip(&other.samples).map(|(own, other)| (own.rate, other.rate));
-        ratio(&pairs.collect::<Vec<_>>())
+        ratio(&self.pairs(other, |it| it.rate))
+    }
+
+    /// What both have in each repetition that both have.
+    pub fn pairs(&self, other: &Row, what: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
+        self.samples.iter().zip(&other.samples).map(|(own, other)| (what(own), what(other))).collect()
     }
 
     /// The times of all repetitions.

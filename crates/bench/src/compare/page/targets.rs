@@ -134,10 +134,8 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
         let same = ours.iter().filter(|row| row.workload == one.workload && row.clients > 1);
         if let Some(many) = same.max_by_key(|row| row.clients) {
             let scales = |suffix: &str, measure: fn(&Sample) -> f64| {
-                let samples = many.samples.iter().zip(&one.samples);
-                let pairs: Vec<_> = samples.map(|(many, one)| (measure(many), measure(one))).collect();
                 let what = format!("{}{suffix}", one.workload);
-                Verdict::of(what, format!("{} : 1", many.clients), SCALING, &pairs)
+                Verdict::of(what, format!("{} : 1", many.clients), SCALING, &many.pairs(one, measure))
             };
             verdicts.extend(scales("", |it| it.rate));
             verdicts.extend(scales(", for its processor time", |it| 1.0 / it.cpu_micros));
@@ -148,9 +146,7 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
 
 /// Whether it is so many times as fast as the other.
 fn against(what: String, own: &Row, other: &Row, times: f64) -> Option<Verdict> {
-    let samples = own.samples.iter().zip(&other.samples);
-    let pairs: Vec<_> = samples.map(|(own, other)| (own.rate, other.rate)).collect();
-    Verdict::of(what, own.clients.to_string(), times, &pairs)
+    Verdict::of(what, own.clients.to_string(), times, &own.pairs(other, |it| it.rate))
 }
 
 /// Whether all was there again after the server had been killed.
