@@ -131,8 +131,8 @@ async fn work<C: Contender>(
 ) -> History<C::Model> {
     let mut history = Vec::new();
     let mut lost = 0;
-    let mut left = Left { world: &world, operations: world.operations };
-    while left.operations > 0 {
+    let unfinished = Unfinished(&world);
+    for _ in 0..world.operations {
         let call = client.choose(&mut random);
         let called = world.now();
         let answer = client.ask(&call).await;
@@ -156,22 +156,18 @@ async fn work<C: Contender>(
             }
         }
         world.did(1);
-        left.operations -= 1;
     }
-    drop(left);
+    std::mem::forget(unfinished);
     world.keep(client);
     history
 }
 
-/// What a client has yet to do; when it fails, nobody waits for that.
-struct Left<'a> {
-    world: &'a World,
-    operations: usize,
-}
+/// A client that has not come to its end: it has failed if this is dropped.
+struct Unfinished<'a>(&'a World);
 
-impl Drop for Left<'_> {
+impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.world.did(self.operations);
+        self.0.fail();
     }
 }
 

@@ -63,7 +63,10 @@ async fn contend(scenario: &str) {
         + registers.iter().map(Contest::clients).sum::<usize>();
     let apart = if between_kills == 0 { usize::MAX } else { clients * between_kills };
     for kill in (apart..clients * operations).step_by(apart) {
-        world.reached(kill - random.below(apart as u64 / 2) as usize).await;
+        if !world.reached(kill - random.below(apart as u64 / 2) as usize).await {
+            // Whom it waited for after each kill would not come back.
+            break;
+        }
         world.kill(|| gateway.kill());
         gateway.launch();
     }

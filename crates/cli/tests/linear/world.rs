@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use environment::Environment;
@@ -16,13 +17,15 @@ pub struct World {
     began: Instant,
     deaths: Mutex<Vec<Duration>>,
     done: watch::Sender<usize>,
+    has_failed: AtomicBool,
     stay: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl World {
     pub fn new(server: SocketAddr, operations: usize) -> World {
         let (deaths, done) = (Mutex::default(), watch::Sender::new(0));
-        World { server, operations, began: Instant::now(), deaths, done, stay: Mutex::default() }
+        let (has_failed, stay) = (AtomicBool::new(false), Mutex::default());
+        World { server, operations, began: Instant::now(), deaths, done, has_failed, stay }
     }
 
     pub fn now(&self) -> Duration {
@@ -34,9 +37,17 @@ impl World {
         self.done.send_modify(|done| *done += operations);
     }
 
-    /// Waits until so many have.
-    pub async fn reached(&self, operations: usize) {
-        self.done.subscribe().wait_for(|done| *done >= operations).await.unwrap();
+    /// A client has failed, and will do no more.
+    pub fn fail(&self) {
+        self.has_failed.store(true, SeqCst);
+        self.did(0);
+    }
+
+    /// Waits until so many have; says whether no client has failed.
+    pub async fn reached(&self, operations: usize) -> bool {
+        let has_failed = || self.has_failed.load(SeqCst);
+        self.done.subscribe().wait_for(|done| *done >= operations || has_failed()).await.unwrap();
+        !has_failed()
     }
 
     /// A client that has come to its end. It stays until all have: a server that starts again waits for everybody it knew.

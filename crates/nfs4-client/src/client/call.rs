@@ -12,7 +12,8 @@ use super::revocation::is_revoked;
 use crate::operations::{is_atomic, only_moves, only_reads, state_id_of};
 use crate::{ClientError, Reply, wire};
 
-/// How many sessions may end under one compound before it is taken for the cause.
+/// How many sessions in a row may end under one compound before it, or a server that knows none of its sessions, is taken for
+/// the cause. A restart of the server before it executed anything does not count.
 const LOSSES: u32 = 8;
 
 /// What is sent: made anew for each session, as state ids differ.
@@ -61,8 +62,15 @@ impl Client {
         let shared = &self.shared;
         let mut back_off = None;
         let (mut delays, mut losses) = (0, 0);
+        // The last try, if it was in vain: in which instance of the client, and whether it may have been executed.
+        let mut in_vain = None;
         loop {
             let session = shared.session().await?;
+            if let Some((instance, doubtful)) = in_vain.take()
+                && (doubtful || instance == session.instance)
+            {
+                losses += 1;
+            }
             let slot = tokio::select! {
                 biased;
                 () = session.lost.cancelled() => {
@@ -97,8 +105,14 @@ impl Client {
                     }
                     if delays < DELAYS && is_put_off(&reply, &operations) {
                         delays += 1;
+                        losses = 0;
                         self.count_delay();
-                        back_off.get_or_insert_with(|| shared.back_off()).wait().await;
+                        tokio::select! {
+                            biased;
+                            // The next one is another server, which did not put anything off yet.
+                            () = session.lost.cancelled() => back_off = None,
+                            () = back_off.get_or_insert_with(|| shared.back_off()).wait() => {}
+                        }
                         continue;
                     }
                     self.notice_revocation(&reply, &operations);
@@ -115,9 +129,13 @@ impl Client {
                 }
                 Exchanged::Forgotten | Exchanged::Lost { .. } | Exchanged::NoSlot | Exchanged::Abandoned => {
                     courier.set_sent(false);
-                    losses += 1;
-                    if losses > 1 {
-                        back_off.get_or_insert_with(|| shared.back_off()).wait().await;
+                    let doubtful =
+                        matches!(exchanged, Exchanged::Forgotten | Exchanged::Lost { doubtful: true });
+                    in_vain = Some((session.instance, doubtful));
+                    match &mut back_off {
+                        Some(back_off) => back_off.wait().await,
+                        // For the first time at once.
+                        None => back_off = Some(shared.back_off()),
                     }
                 }
                 Exchanged::Failed(error) => return Err(error),

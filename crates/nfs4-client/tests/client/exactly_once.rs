@@ -1,14 +1,17 @@
 //! A request is executed once, wherever its connection breaks (RFC 8881 §2.10.6).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use environment::Environment;
 use nfs4::{NfsArgOp, NfsStatus};
 use nfs4_client::operations::{lookup, put_handle};
 use nfs4_client::{ClientError, Options};
 
+use crate::clock::ManualClock;
 use crate::proxy::Direction;
 use crate::scripted::{self, Said, Scripted, lookups, removal};
-use crate::world::{World, home, make_directory};
+use crate::world::{World, home, make_directory, until};
 
 #[tokio::test]
 async fn a_directory_is_made_once_wherever_the_connection_breaks() {
@@ -176,7 +179,7 @@ async fn who_gives_up_waiting_leaves_the_slots_usable() {
 #[tokio::test]
 async fn without_an_answer_in_time_a_change_is_unknown_and_a_read_is_unreachable() {
     let (address, _) = Scripted::start(|_, _| Some(Said::Silence)).await;
-    let patience = std::time::Duration::from_millis(50);
+    let patience = Duration::from_millis(50);
     let options = Options { patience, ..scripted::options() };
     let client = nfs4_client::Client::connect(&[address], options, None).await.unwrap();
     assert!(scripted::is_unknown(&client.compound(&removal()).await));
@@ -205,6 +208,55 @@ async fn a_server_that_knows_none_of_its_sessions_is_given_up_and_nothing_is_unk
         assert!(matches!(refused, Err(ClientError::Unreachable { .. })), "{refused:?}");
     }
     assert!((10..30).contains(&server.asked(nfs4::OpCode::CreateSession)));
+}
+
+#[tokio::test]
+async fn restarts_before_a_compound_is_executed_are_not_its_doing() {
+    let (address, server) = Scripted::start(|sequence, operations| {
+        (operations.len() == 2 && sequence.session.0[0] <= 20).then_some(Said::Restarted)
+    })
+    .await;
+    let client = scripted::connect(address).await;
+    client.compound(&removal()).await.unwrap().into_results().unwrap();
+    assert_eq!(server.asked(nfs4::OpCode::ExchangeId), 21);
+}
+
+#[tokio::test]
+async fn what_was_put_off_in_the_last_session_is_not_what_ended_it() {
+    // Twenty sessions, in each of which the compound is put off, before the server fails.
+    let put_off = parking_lot::Mutex::new(0);
+    let (address, _) = Scripted::start(move |sequence, operations| {
+        let session = sequence.session.0[0];
+        (operations.len() == 2 && session <= 20).then(|| {
+            let was_put_off = std::mem::replace(&mut *put_off.lock(), session) == session;
+            if was_put_off { Said::Failure } else { Said::Failed(0, NfsStatus::Delay) }
+        })
+    })
+    .await;
+    let client = scripted::connect(address).await;
+    client.compound(&lookups(1)).await.unwrap().into_results().unwrap();
+    assert_eq!(client.statistics().recoveries, 20);
+}
+
+#[tokio::test]
+async fn what_was_put_off_is_asked_of_the_next_server_at_once() {
+    let (address, server) = Scripted::start(|sequence, operations| {
+        (sequence.session.0[0] == 1).then(|| match operations.len() {
+            2 => Said::Failed(0, NfsStatus::Delay),
+            _ => Said::Restarted,
+        })
+    })
+    .await;
+    // No pause ever ends.
+    let clock = ManualClock::new(Duration::ZERO);
+    let options = Options::new(Environment { clock, ..Environment::real() });
+    let client = nfs4_client::Client::connect(&[address], options, None).await.unwrap();
+    let (removed, found) = tokio::join!(async { client.compound(&removal()).await.unwrap() }, async {
+        until(|| client.statistics().delays == 1).await;
+        client.compound(&lookups(2)).await.unwrap()
+    },);
+    assert!(removed.status.is_ok() && found.status.is_ok());
+    assert_eq!(server.asked(nfs4::OpCode::Remove), 2);
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub type Script = dyn Fn(&SequenceArgs, &[NfsArgOp]) -> Option<Said> + Send + Sy
 pub enum Said {
     /// SEQUENCE, or the compound as a whole, fails.
     Refused(NfsStatus),
+    /// The server was just started again, and knows neither session nor client.
+    Restarted,
     /// So many operations succeed, and the next one fails.
     Failed(usize, NfsStatus),
     /// All succeed, with these in the result of SEQUENCE.
@@ -148,6 +150,10 @@ impl Scripted {
             None => {}
             Some(Said::Refused(status)) => {
                 return reply(vec![NfsResOp::failure(OpCode::Sequence, status)]);
+            }
+            Some(Said::Restarted) => {
+                self.restarted.store(true, SeqCst);
+                return reply(vec![NfsResOp::failure(OpCode::Sequence, NfsStatus::BadSession)]);
             }
             Some(Said::Failed(done, status)) => failed = Some((done, status)),
             Some(Said::Sequence { target_highest_slot, status_flags }) => {
