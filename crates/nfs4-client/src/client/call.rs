@@ -110,7 +110,7 @@ impl Client {
                         tokio::select! {
                             biased;
                             // The next one is another server, which did not put anything off yet.
-                            () = session.lost.cancelled() => back_off = None,
+                            () = session.lost.cancelled() => (back_off, delays) = (None, 0),
                             () = back_off.get_or_insert_with(|| shared.back_off()).wait() => {}
                         }
                         continue;
