@@ -10,6 +10,10 @@ use environment::Environment;
 use nfs4_client::{ClientError, Options};
 use tokio::sync::watch;
 
+/// How long a client waits for one answer. The server is killed as soon as the others have done enough, so that one that is put
+/// off in each grace period, and is late after it, may get nothing of many servers in a row.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
 pub struct World {
     pub server: SocketAddr,
     /// Of each client.
@@ -73,7 +77,8 @@ impl World {
 
     /// A client of its own.
     pub async fn connect(&self, name: &str) -> nfs4_client::Client {
-        let options = Options { owner: name.to_owned().into(), ..Options::new(Environment::real()) };
+        let owner = name.to_owned().into();
+        let options = Options { owner, patience: PATIENCE, ..Options::new(Environment::real()) };
         nfs4_client::Client::connect(&[self.server], options, None).await.unwrap()
     }
 
@@ -83,6 +88,7 @@ impl World {
         let mut options =
             vector_client::Options { cache_bytes, entry_timeout, ..vector_client::Options::default() };
         options.nfs.owner = name.to_owned().into();
+        options.nfs.patience = PATIENCE;
         vector_client::Client::connect(self.server, options).await.unwrap()
     }
 }

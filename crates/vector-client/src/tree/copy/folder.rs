@@ -13,10 +13,19 @@ pub(super) struct Folder {
     /// What is in it and not copied yet.
     pub below: usize,
     pub reading: Reading,
-    /// What was in the destination before; `None` if that is new.
+    /// What was in the destination before; `None` if that is new, or nothing more is compared with it.
     pub before: Option<HashMap<Bytes, Attributes>>,
     /// Whether the permission bits it was made with are not those it is to have.
     pub mode_is_provisional: bool,
+}
+
+impl Folder {
+    /// It is all read.
+    pub fn complete(&mut self) {
+        self.reading = Reading::Complete;
+        // The names are parts of whole replies.
+        self.before = None;
+    }
 }
 
 /// How far the reading of a directory is.

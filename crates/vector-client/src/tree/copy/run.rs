@@ -362,8 +362,8 @@ impl<'a> Run<'a> {
     }
 
     fn close_folders(&mut self) -> Job<'a> {
-        let rest = self.closing.len().saturating_sub(BATCH);
-        let ids = self.closing.split_off(rest);
+        // Those that have waited for longest.
+        let ids: Vec<_> = self.closing.drain(..self.closing.len().min(BATCH)).collect();
         let changes: Vec<_> = ids.iter().filter_map(|id| self.last_change(*id)).collect();
         let ends = self.ends;
         Box::pin(async move {
@@ -469,7 +469,7 @@ impl<'a> Run<'a> {
             None => self.stack.push(id),
             Some(Ok(listed)) => self.listed(id, &opening.item, listed),
             Some(Err(error)) => {
-                folder.reading = Reading::Complete;
+                folder.complete();
                 self.fail(&opening.item, &CopyAct::List, Some(&error));
             }
         }
@@ -496,7 +496,10 @@ impl<'a> Run<'a> {
             }
         }
         if let Some(folder) = self.folders.get_mut(&id) {
-            folder.reading = listed.page.next.map_or(Reading::Complete, Reading::At);
+            match listed.page.next {
+                Some(cookie) => folder.reading = Reading::At(cookie),
+                None => folder.complete(),
+            }
         }
     }
 
