@@ -23,14 +23,14 @@ use crate::outcome::{Failure, hint};
 use crate::progress::Progress;
 
 /// Directories read at once; files and bytes of those read at once; bytes of one read of a larger file.
-const DIRECTORIES: usize = 256;
+const DIRECTORIES: usize = 128;
 const FILES: usize = 512;
 const BYTES: u64 = 8 << 20;
 const PART: u64 = 1 << 20;
 const PARTS: usize = 8;
 
 /// As long as so many entries wait, no directory is read ahead.
-const ENTRIES: usize = 40_000;
+const ENTRIES: usize = 20_000;
 
 /// Pieces between reading and compressing.
 const QUEUE: usize = 64;
