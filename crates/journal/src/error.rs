@@ -62,6 +62,20 @@ pub enum JournalError {
         what: &'static str,
     },
 
+    /// Two files begin as the same segment, which the journal never does: somebody copied one, or brought an old one
+    /// back. Nothing was changed.
+    #[error(
+        "journal: {} and {} hold the same segment, and nobody can tell which one is current; move the file that was copied or \
+         brought back out of the directory",
+        path.display(), other.display()
+    )]
+    SameSegment {
+        /// One of the files.
+        path: PathBuf,
+        /// The other one.
+        other: PathBuf,
+    },
+
     /// A payload does not verify.
     #[error("journal: the payload at {place:?} is damaged: {what}")]
     DamagedPayload {

@@ -46,6 +46,11 @@ impl Files {
             }
         }
         files.segments.sort_by_key(|opened| opened.header.segment);
+        let mut neighbours = files.segments.windows(2);
+        if let Some([one, other]) = neighbours.find(|pair| pair[0].header.segment == pair[1].header.segment) {
+            let (path, other) = (one.file.path.clone(), other.file.path.clone());
+            return Err(JournalError::SameSegment { path, other });
+        }
         Ok(files)
     }
 

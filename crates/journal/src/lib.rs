@@ -87,7 +87,7 @@
 //!
 //! # Recovery
 //!
-//! Segments are sorted by sequence number. In the newest one, batches and run headers are followed to the first place where neither
+//! Segments are sorted by sequence number, which no two files share. In the newest one, batches and run headers are followed to the first place where neither
 //! stands: the tail. A batch is written only when the one before it is durable, so a valid later batch or run
 //! beyond the tail means damage, not a torn write, and is refused. In older segments the end is known from the
 //! header of the next one, and everything up to it must be intact. A torn batch is dropped whole. The last batch is

@@ -24,9 +24,12 @@ pub fn decode_answer(answer: &[u8]) -> Result<Verdict, ScanError> {
     }
     let said = answer.strip_prefix(b"stream: ").ok_or_else(malformed)?;
     match said.strip_suffix(b" FOUND") {
-        Some(name) if !name.trim_ascii().is_empty() => Ok(Verdict::Infected(printable(name))),
+        Some(name) => {
+            let name = printable(name);
+            if name.is_empty() { Err(malformed()) } else { Ok(Verdict::Infected(name)) }
+        }
         None if said == b"OK" => Ok(Verdict::Clean),
-        _ => Err(malformed()),
+        None => Err(malformed()),
     }
 }
 
@@ -97,6 +100,7 @@ mod tests {
             "stream:  FOUND\n",
             "stream: FOUND",
             "stream:   FOUND",
+            "stream: \u{b}\u{2003} FOUND",
             "stream: OK\0",
             "stream: ok",
             "x: OK",

@@ -111,6 +111,31 @@ async fn a_missing_segment_is_reported() {
 }
 
 #[tokio::test]
+async fn two_files_with_the_same_segment_are_reported_and_nothing_is_changed() {
+    let disk = MemoryDisk::new();
+    // One segment, as after a release of all others: neither copy is missed in a row of segments.
+    let (segment, _) = *filled(&disk, 1).await.last().unwrap();
+    let path = file_of(&disk, segment);
+    let old = disk.files().into_iter().find(|file| file.0 == path).unwrap().1;
+    let (journal, _) = open(&disk);
+    let lsn = append(&journal, record(1, 10, &[])).await.unwrap().lsn;
+    journal.durable(lsn).await.unwrap();
+    drop(journal);
+    for name in ["segment-00000000.journal", "segment-00000099.journal"] {
+        let disk = disk.kill();
+        let file = disk.open(&path.with_file_name(name), true).unwrap();
+        file.write_all_at(&[std::io::IoSlice::new(&old)], 0).unwrap();
+        file.sync_data().unwrap();
+        let before = disk.files();
+        let error = try_open(&disk).err().expect("an old copy is not to be mistaken for the segment");
+        assert!(matches!(error, JournalError::SameSegment { .. }), "{error}");
+        assert_eq!(disk.files(), before);
+        disk.remove(&path.with_file_name(name)).unwrap();
+        assert_eq!(lsns(&open(&disk).1), [1, 2]);
+    }
+}
+
+#[tokio::test]
 async fn damage_before_a_later_run_of_the_same_segment_is_reported() {
     let disk = MemoryDisk::new();
     for name in 0..3 {
