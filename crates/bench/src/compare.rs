@@ -8,8 +8,9 @@ mod results;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::arrivals::Pace;
 use crate::disk;
@@ -62,6 +63,9 @@ pub struct Compare {
     /// Of the arrivals of the open loop
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Seconds that one repetition may take with all that belongs to it; a row that takes longer is given up
+    #[arg(long, default_value_t = 300)]
+    patience: u64,
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -225,7 +229,14 @@ impl Scene<'_> {
                     repetition + 1,
                     peer.name()
                 );
-                row.add(&which, self.measure(peer.as_mut(), repetition).await);
+                let patience = self.arguments.patience;
+                let measured = tokio::time::timeout(
+                    Duration::from_secs(patience),
+                    self.measure(peer.as_mut(), repetition),
+                );
+                let measured =
+                    measured.await.unwrap_or_else(|_| Err(anyhow!("not done within {patience} s")));
+                row.add(&which, measured);
             }
         }
     }

@@ -65,8 +65,8 @@ pub enum JournalError {
     /// Two files begin as the same segment, which the journal never does: somebody copied one, or brought an old one
     /// back. Nothing was changed.
     #[error(
-        "journal: {} and {} hold the same segment, and nobody can tell which one is current; move the file that was copied or \
-         brought back out of the directory",
+        "journal: {} and {} hold the same segment, and nobody can tell which one is current; move the one that was copied or \
+         brought back out of the directory, and keep it until the gateway has started with all that it should have",
         path.display(), other.display()
     )]
     SameSegment {

@@ -5,7 +5,7 @@ use environment::{Disk, DiskFile};
 use seal::{NodeKey, SegmentKey};
 
 use crate::JournalError;
-use crate::layout::{BLOCK, Found, RunHeader};
+use crate::layout::{BLOCK, Found, RUN_HEADER, RunHeader};
 use crate::segment::SegmentFile;
 
 /// A segment file with the header that opens it.
@@ -13,6 +13,8 @@ pub(crate) struct OpenedFile {
     pub file: SegmentFile,
     pub header: RunHeader,
     pub key: SegmentKey,
+    /// Both copies are there and the same. When they are not, the file may hold a header that a torn write of another segment left.
+    pub is_whole: bool,
 }
 
 /// The files of a directory, sorted out.
@@ -41,40 +43,51 @@ impl Files {
             let bytes = file.length().map_err(fail("reading", &path))?;
             let file = SegmentFile { file, path, bytes };
             match files.header(&file, node_key)? {
-                Some((header, key)) => files.segments.push(OpenedFile { file, header, key }),
+                Some((header, key, is_whole)) => {
+                    files.segments.push(OpenedFile { file, header, key, is_whole });
+                }
                 None => files.blank.push(file),
             }
         }
         files.segments.sort_by_key(|opened| opened.header.segment);
-        let mut neighbours = files.segments.windows(2);
-        if let Some([one, other]) = neighbours.find(|pair| pair[0].header.segment == pair[1].header.segment) {
-            let (path, other) = (one.file.path.clone(), other.file.path.clone());
-            return Err(JournalError::SameSegment { path, other });
-        }
         Ok(files)
     }
 
+    /// Fails when two files hold the same segment.
+    pub(crate) fn are_distinct(&self) -> Result<(), JournalError> {
+        let mut neighbours = self.segments.windows(2);
+        match neighbours.find(|pair| pair[0].header.segment == pair[1].header.segment) {
+            Some([one, other]) => {
+                Err(JournalError::SameSegment { path: one.file.path.clone(), other: other.file.path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The header of a file with its key, and whether it is there twice.
     fn header(
         &mut self,
         file: &SegmentFile,
         node_key: &NodeKey,
-    ) -> Result<Option<(RunHeader, SegmentKey)>, JournalError> {
-        let mut block = vec![0; BLOCK as usize];
+    ) -> Result<Option<(RunHeader, SegmentKey, bool)>, JournalError> {
+        let mut blocks = vec![0; RUN_HEADER.min(file.bytes) as usize];
+        file.file.read_exact_at(&mut blocks, 0).map_err(|cause| JournalError::Open {
+            what: "reading",
+            path: file.path.clone(),
+            cause: Arc::new(cause),
+        })?;
+        let copy = |at: u64| match blocks.get(at as usize..) {
+            Some(block) => RunHeader::decode(block, node_key, at),
+            None => Found::Nothing,
+        };
         for at in [0, BLOCK] {
-            if file.bytes < at + BLOCK {
-                break;
-            }
-            file.file.read_exact_at(&mut block, at).map_err(|cause| JournalError::Open {
-                what: "reading",
-                path: file.path.clone(),
-                cause: Arc::new(cause),
-            })?;
-            let found = RunHeader::decode(&block, node_key, at);
+            let found = copy(at);
             if matches!(found, Found::OtherKey) {
                 self.foreign = Some(file.path.clone());
             }
-            if let Some(found) = found.header(&file.path)? {
-                return Ok(Some(found));
+            if let Some((header, key)) = found.header(&file.path)? {
+                let is_whole = at == 0 && matches!(copy(BLOCK), Found::Header(other, _) if other == header);
+                return Ok(Some((header, key, is_whole)));
             }
         }
         Ok(None)

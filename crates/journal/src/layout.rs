@@ -44,7 +44,7 @@ pub(crate) fn record_space(length: u64) -> u64 {
 pub(crate) struct RunHeader {
     /// Size of the segment file.
     pub segment_bytes: u64,
-    /// Sequence number of the segment; never used twice.
+    /// Sequence number of the segment. That of one whose first write was torn is given again.
     pub segment: u64,
     /// Number of the run, counted through the whole life of the journal.
     pub run: u64,

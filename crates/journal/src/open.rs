@@ -32,6 +32,7 @@ pub(crate) fn open(
     if let Some(path) = files.foreign {
         return Err(JournalError::WrongKey { path });
     }
+    files.are_distinct()?;
 
     let mut state = State {
         current: Arc::new(Segment::new(1)),
@@ -99,7 +100,9 @@ pub(crate) fn open(
             recovery.segments.push_front(walk);
             newer = opened.header;
         }
-        unneeded.extend(files.segments.into_iter().map(|opened| opened.file));
+        for opened in files.segments {
+            if opened.is_whole { &mut unneeded } else { &mut files.blank }.push(opened.file);
+        }
     } else {
         state.next_file += 1;
         let first = SegmentFile::create(disk, directory, state.next_file, config.segment)
@@ -129,8 +132,9 @@ pub(crate) fn open(
             files.blank.push(file);
         }
     }
-    // Left from another configuration, a spare one, an interrupted preparation, or one that has lost its header: such
-    // a file may hold runs under numbers that are given again now, which would look like records behind a gap.
+    // Left from another configuration, a spare one, an interrupted preparation, one that has lost its header, or one that a torn
+    // write would have made another segment: such a file may hold runs under numbers that are given again now, which would
+    // look like records behind a gap, or be taken for the segment that has the number now.
     for file in files.blank {
         disk.remove(&file.path).map_err(fail("removing an unused segment in"))?;
     }

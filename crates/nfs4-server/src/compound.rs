@@ -426,9 +426,11 @@ impl<'a> Compound<'a> {
         self.changing.count(file)
     }
 
-    /// The operation closes `file`: what was written by the open is not visible before the commit.
-    pub fn delegate_later(&mut self, file: FileId) {
-        self.changing.mark(file);
+    /// The operation closes `file`: what was written by the open, if it is one for writing, is not visible before the commit.
+    pub fn delegate_later(&mut self, open: &StateId, file: FileId) {
+        if self.server.state.lock().is_open_for_writing(open) {
+            self.changing.mark(file);
+        }
     }
 
     /// Whether anything was changed since the last commit.

@@ -188,3 +188,41 @@ async fn a_file_that_lost_its_header_is_not_used_again_with_what_it_still_holds(
     let (_, found) = try_open(&disk.kill()).unwrap();
     assert_eq!(found.len(), before.len() + 1);
 }
+
+#[tokio::test]
+async fn a_file_that_a_torn_write_would_have_made_another_segment_is_not_used_again_with_that_header() {
+    let disk = MemoryDisk::new();
+    filled(&disk, 40).await;
+    let (journal, _) = open(&disk);
+    // All but the current segment can be used again.
+    let last = append(&journal, record(40, 10, &[10])).await.unwrap();
+    let (lsn, current) = (last.lsn, last.refs[0].segment);
+    journal.durable(lsn).await.unwrap();
+    journal.release(lsn);
+    journal.close().await.unwrap();
+    let before = disk.kill();
+
+    // The next segment takes one of their files.
+    let (journal, found) = open(&disk);
+    let mut name = found.last().unwrap().lsn.0;
+    let begun = loop {
+        let appended = append(&journal, record(name, 3000, &[4000])).await.unwrap();
+        journal.durable(appended.lsn).await.unwrap();
+        name += 1;
+        if appended.refs[0].segment > current {
+            break appended.refs[0].segment;
+        }
+    };
+    let path = file_of(&disk, begun);
+    let header = disk.files().into_iter().find(|file| file.0 == path).unwrap().1;
+    let second_copy = BLOCK as usize..RUN_HEADER as usize;
+
+    // Of the header only the second copy arrived.
+    assert!(before.files().iter().any(|(other, bytes)| *other == path && bytes.starts_with(&header[..8])));
+    before.damage(&path, |bytes| bytes[second_copy.clone()].copy_from_slice(&header[second_copy.clone()]));
+    let (journal, found) = open(&before);
+    assert_eq!(found.last().unwrap().lsn, lsn);
+    drop(journal);
+    let left = before.files().into_iter().find(|file| file.0 == path);
+    assert!(left.is_none_or(|(_, bytes)| bytes[second_copy.clone()] != header[second_copy]));
+}

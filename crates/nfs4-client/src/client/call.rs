@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nfs4::{NfsArgOp, NfsStatus};
 
 use super::Client;
+use super::back_off::BackOff;
 use super::exchange::{DELAYS, Exchanged, Request, exchange};
 use super::in_flight::{Courier, InFlight};
 use super::revocation::is_revoked;
@@ -13,7 +14,8 @@ use crate::operations::{is_atomic, only_moves, only_reads, state_id_of};
 use crate::{ClientError, Reply, wire};
 
 /// How many sessions in a row may end under one compound before it, or a server that knows none of its sessions, is taken for
-/// the cause. A restart of the server before it executed anything does not count.
+/// the cause. A restart of the server before it executed anything does not count, and what a server put off in between is
+/// counted anew: many servers in a row are then those of a cluster that is in trouble, and patience is what ends it.
 const LOSSES: u32 = 8;
 
 /// What is sent: made anew for each session, as state ids differ.
@@ -60,16 +62,22 @@ impl Client {
         courier: &Arc<Courier>,
     ) -> Result<(Reply, u64), ClientError> {
         let shared = &self.shared;
-        let mut back_off = None;
-        let (mut delays, mut losses) = (0, 0);
+        let mut back_off: Option<BackOff> = None;
+        let mut losses = 0;
+        // Who put it off last, how often, and the pauses for that. Another server did not put anything off yet.
+        let mut put_off: Option<(u64, u32, BackOff)> = None;
         // The last try, if it was in vain: in which instance of the client, and whether it may have been executed.
         let mut in_vain = None;
         loop {
             let session = shared.session().await?;
+            put_off = put_off.filter(|(instance, ..)| *instance == session.instance);
             if let Some((instance, doubtful)) = in_vain.take()
                 && (doubtful || instance == session.instance)
             {
                 losses += 1;
+                if losses > LOSSES {
+                    return Err(if doubtful { ClientError::Unknown } else { shared.unreachable() });
+                }
             }
             let slot = tokio::select! {
                 biased;
@@ -103,29 +111,26 @@ impl Client {
                     if reply.status.is_ok() && !is_atomic(&operations) {
                         shared.limits.took(operations.len());
                     }
-                    if delays < DELAYS && is_put_off(&reply, &operations) {
-                        delays += 1;
-                        losses = 0;
-                        self.count_delay();
-                        tokio::select! {
-                            biased;
-                            // The next one is another server, which did not put anything off yet.
-                            () = session.lost.cancelled() => (back_off, delays) = (None, 0),
-                            () = back_off.get_or_insert_with(|| shared.back_off()).wait() => {}
+                    if is_put_off(&reply, &operations) {
+                        let (_, delays, pauses) =
+                            put_off.get_or_insert_with(|| (session.instance, 0, shared.back_off()));
+                        if *delays < DELAYS {
+                            *delays += 1;
+                            losses = 0;
+                            self.count_delay();
+                            tokio::select! {
+                                biased;
+                                () = session.lost.cancelled() => {}
+                                () = pauses.wait() => {}
+                            }
+                            continue;
                         }
-                        continue;
                     }
                     self.notice_revocation(&reply, &operations);
                     return Ok((reply, session.instance));
                 }
-                Exchanged::Forgotten | Exchanged::Lost { doubtful: true }
-                    if !repeatable || losses == LOSSES =>
-                {
+                Exchanged::Forgotten | Exchanged::Lost { doubtful: true } if !repeatable => {
                     return Err(ClientError::Unknown);
-                }
-                Exchanged::Lost { .. } if losses == LOSSES => {
-                    courier.set_sent(false);
-                    return Err(shared.unreachable());
                 }
                 Exchanged::Forgotten | Exchanged::Lost { .. } | Exchanged::NoSlot | Exchanged::Abandoned => {
                     courier.set_sent(false);

@@ -10,7 +10,7 @@ use crate::state::Share;
 pub(crate) fn run(cx: &mut Compound<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
-    cx.delegate_later(file);
+    cx.delegate_later(&id, file);
     cx.close_at_commit(&id, file)?;
     cx.set_state_id(StateId::INVALID);
     Ok(StateId::INVALID)
@@ -22,7 +22,7 @@ pub(crate) fn downgrade(cx: &mut Compound<'_>, args: &OpenDowngradeArgs) -> Resu
     let file = cx.current_file(NfsStatus::BadStateId)?;
     let id = cx.resolve_state_id(args.state_id)?;
     let share = Share::new(args.share_access & !share_access::WANT_DELEG_MASK, args.share_deny)?;
-    cx.delegate_later(file);
+    cx.delegate_later(&id, file);
     let id = cx.server.state.lock().downgrade(client, &id, file, share, &mut cx.undo)?;
     cx.set_state_id(id);
     Ok(id)

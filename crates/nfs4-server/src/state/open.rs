@@ -256,6 +256,11 @@ impl State {
         Ok(StateId { seqid, other: id.other })
     }
 
+    /// Whether this is an open, and one for writing.
+    pub fn is_open_for_writing(&self, id: &StateId) -> bool {
+        matches!(self.held.get(&id.other), Some(Held::Open(open)) if open.share.access & Share::WRITE != 0)
+    }
+
     /// Whether the client may CLOSE this now; names the open as it is now.
     pub fn check_close(&self, client: ClientId, id: &StateId, file: FileId) -> Result<StateId, NfsStatus> {
         let open = self.open_of(client, id, file)?;

@@ -333,6 +333,33 @@ async fn who_closes_a_file_and_then_changes_it_waits_as_well() {
 }
 
 #[tokio::test]
+async fn a_reader_who_closes_a_file_keeps_nobody_from_a_delegation() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let a = make(&running, &["f"]).await;
+    let root = home(&a).await;
+    let read_only = share_access::READ | share_access::WANT_NO_DELEG;
+    let file = a.open(&root, "f", read_only, OpenHow::NoCreate, owner("o")).await.unwrap();
+    let other = a.create(&root, "other", 0o666).await.unwrap();
+    let b = Holder::connect(&running, "b").await;
+    // What it does besides is not over yet.
+    let commits = world.home.hold_visible_commits();
+    let request = [
+        put_handle(&other.handle),
+        write(other.state_id, 0, StableHow::Unstable, Bytes::from_static(b"news")),
+        put_handle(&file.handle),
+        close(file.state_id),
+    ];
+    let (closed, ()) = tokio::join!(outcome(&a, &request), async {
+        commits.arrival().await;
+        b.delegated("f").await;
+        commits.open();
+    });
+    assert_eq!(closed, (NfsStatus::Ok, 4));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn wishes_are_heard() {
     let world = World::new().await;
     let running = world.start().await;
