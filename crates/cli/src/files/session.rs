@@ -210,7 +210,8 @@ pub fn ask(tool: &str, question: impl std::fmt::Display) -> bool {
 }
 
 async fn connect(server: &Server, atomic: bool) -> Result<Client, Failure> {
-    let mut options = Options { atomic, ..Options::default() };
+    // No tool reads anything again: nothing is kept, and no file delegated.
+    let mut options = Options { atomic, cache_bytes: 0, ..Options::default() };
     options.nfs.credential = Credential::Sys(who_we_are());
     let connected = Client::connect(server, options).await;
     connected.map_err(|error| {

@@ -266,8 +266,7 @@ impl Packer<'_> {
         let mut held = 0;
         while let Some(next) = pending.front() {
             if next.entries.is_none() {
-                let most = if held > ENTRIES { 1 } else { DIRECTORIES };
-                held += self.read_ahead(&mut pending, most).await?;
+                held += self.read_ahead(&mut pending, ENTRIES.saturating_sub(held)).await?;
             }
             let Some(Pending { directory, entries, below }) = pending.pop_front() else { break };
             if self.take(directory).await?.is_err() {
@@ -284,10 +283,10 @@ impl Packer<'_> {
         Ok(Ok(()))
     }
 
-    /// Reads the next directories, not all that were asked for if there is a lot in them; how many other objects are in them.
-    async fn read_ahead(&mut self, pending: &mut VecDeque<Pending>, most: usize) -> Result<usize, Failure> {
+    /// Reads the next directory, and further ones as long as no more than `room` other objects are in them; how many that are.
+    async fn read_ahead(&mut self, pending: &mut VecDeque<Pending>, room: usize) -> Result<usize, Failure> {
         let mut asked = Vec::new();
-        unread(pending.iter_mut(), most, &mut asked);
+        unread(pending.iter_mut(), if room == 0 { 1 } else { DIRECTORIES }, &mut asked);
         let targets = asked.iter().map(|it| it.directory.place.target.clone()).collect();
         let client = self.client.clone();
         let mut walk = client.walk(targets, AttributeSet::STAT, false);
@@ -324,7 +323,7 @@ impl Packer<'_> {
                 Err(error @ Error::Connection(_)) => return Err(Failure::failed(error)),
                 Err(error) => self.complain_of_listed(&pending.directory.place, &error),
             }
-            if found.last && count > ENTRIES {
+            if found.last && count > room {
                 break;
             }
         }
