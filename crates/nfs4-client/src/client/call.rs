@@ -14,8 +14,8 @@ use crate::operations::{is_atomic, only_moves, only_reads, state_id_of};
 use crate::{ClientError, Reply, wire};
 
 /// How many sessions in a row may end under one compound before it, or a server that knows none of its sessions, is taken for
-/// the cause. A restart of the server before it executed anything does not count, and what a server put off in between is
-/// counted anew: many servers in a row are then those of a cluster that is in trouble, and patience is what ends it.
+/// the cause. A restart of the server before it executed anything does not count. When a server has put it off in between, counting
+/// begins anew, although it may be to blame all the same: then the client's patience ends it.
 const LOSSES: u32 = 8;
 
 /// What is sent: made anew for each session, as state ids differ.
