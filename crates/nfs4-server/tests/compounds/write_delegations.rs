@@ -11,9 +11,9 @@ use environment::Environment;
 use nfs4::bits::{open_result, open_want, sequence_status, share_access, share_deny};
 use nfs4::{
     Attribute, AttributeValues, Bitmap, CbRecallAnyArgs, CbRecallArgs, ClientId, DelegPurgeArgs,
-    DelegationClaim, DelegationType, FileHandle, FreeStateIdArgs, GetDirDelegationArgs, LockTestArgs,
-    LockType, NfsArgOp, NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, NfsTime, NoDelegation, OpenClaim,
-    OpenDelegation, OpenHow, Outcome, ReclaimCompleteArgs, SpaceLimit, StableHow, StateId,
+    DelegReturnArgs, DelegationClaim, DelegationType, FileHandle, FreeStateIdArgs, GetDirDelegationArgs,
+    LockTestArgs, LockType, NfsArgOp, NfsCbArgOp, NfsCbResOp, NfsResOp, NfsStatus, NfsTime, NoDelegation,
+    OpenClaim, OpenDelegation, OpenHow, Outcome, ReclaimCompleteArgs, SpaceLimit, StableHow, StateId,
     WantDelegationArgs, WriteDelegation,
 };
 use nfs4_client::operations::{close, get_attributes, owner, put_handle, read, remove, rename, write};
@@ -434,6 +434,35 @@ async fn a_delegation_for_writing_is_reclaimed_after_a_restart_to_be_returned() 
     assert_eq!(outcome(&holder.session, &flush).await, (NfsStatus::Ok, 2));
     assert_eq!(give_back(&holder.session, &file.handle, id).await, NfsStatus::Ok);
     looked.await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_delegation_is_not_given_up_before_others_can_see_what_was_written_under_it() {
+    let world = World::new().await;
+    let running = world.start().await;
+    let maker = make(&running, &["f"]).await;
+    let mut holder = Holder::connect(&running, "holder").await;
+    let (file, id) = holder.delegated("f").await;
+    holder.session.close(&file).await.unwrap();
+    let commits = world.home.hold_visible_commits();
+    let request = [
+        put_handle(&file.handle),
+        write(id, 0, StableHow::Unstable, bytes("news")),
+        NfsArgOp::DelegReturn(DelegReturnArgs { state_id: id }),
+    ];
+    let look = [put_handle(&home(&maker).await), opening("f", share_access::READ, 0, OpenHow::NoCreate)];
+    let (writer, ()) = tokio::join!(outcome(&holder.session, &request), async {
+        commits.arrival().await;
+        let mut looking = std::pin::pin!(outcome(&maker, &look));
+        tokio::select! {
+            _ = &mut looking => panic!("it is open, and the file is as it was"),
+            recall = holder.recalls.recv() => assert_eq!(recall.unwrap().state_id, id),
+        }
+        commits.open();
+        assert_eq!(looking.await, (NfsStatus::Ok, 2));
+    });
+    assert_eq!(writer, (NfsStatus::Ok, 3));
     running.stop().await;
 }
 
