@@ -265,6 +265,119 @@ async fn a_further_name_is_of_the_file_of_the_archive_and_not_of_what_was_there(
     }
 }
 
+/// Some names are taken, some are not, and by what has nothing to do with what is to be there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_in_the_way_is_replaced_as_by_the_tar_of_others() {
+    let world = World::new();
+    let folder = world.local("here");
+    let tree = folder.join("tree");
+    for directory in 0..7 {
+        let inside = tree.join(directory.to_string());
+        std::fs::create_dir_all(&inside).unwrap();
+        for file in 0..40 {
+            std::fs::write(inside.join(format!("file{file}")), format!("new {directory} {file}")).unwrap();
+        }
+        std::fs::write(inside.join("long"), vec![directory; 3 << 20]).unwrap();
+        std::os::unix::fs::symlink("file0", inside.join("link")).unwrap();
+        std::fs::hard_link(inside.join("file1"), inside.join("second")).unwrap();
+    }
+    real("tar", &folder, &["-cf", "tree.tar", "tree"]);
+    let outside = folder.join("outside");
+    std::fs::write(&outside, "outside").unwrap();
+    let old = world.local("here/old/tree");
+    for directory in [0, 1, 2, 4, 6] {
+        let inside = old.join(directory.to_string());
+        std::fs::create_dir_all(&inside).unwrap();
+        for file in (0..40_usize).filter(|file| match directory {
+            0 | 1 => true,
+            _ => file % (directory + 1) < 2,
+        }) {
+            let path = inside.join(format!("file{file}"));
+            match file % 4 {
+                0 => std::fs::create_dir(path).unwrap(),
+                1 => std::os::unix::fs::symlink(&outside, path).unwrap(),
+                _ => std::fs::write(path, "old").unwrap(),
+            }
+        }
+        match directory {
+            0 => std::fs::create_dir(inside.join("long")).unwrap(),
+            1 => std::os::unix::fs::symlink(&outside, inside.join("long")).unwrap(),
+            2 => std::fs::create_dir(inside.join("link")).unwrap(),
+            4 => std::fs::write(inside.join("link"), "old").unwrap(),
+            _ => std::fs::hard_link(inside.join("file7"), inside.join("second")).unwrap(),
+        }
+    }
+    let url = world.url("old");
+    world.kurma(&folder, &["cp", "-a", "old", &url]);
+    world.kurma(&folder, &["untar", "-f", "tree.tar", "-C", "old"]);
+    world.kurma(&folder, &["untar", "-f", "tree.tar", "-C", &url]);
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    for out in ["old/tree", "back/tree"] {
+        assert_eq!(picture(&folder, out), picture(&folder, "tree"), "{out}");
+        real("diff", &folder, &["-r", "--no-dereference", "tree", out]);
+    }
+    assert_eq!(std::fs::read(&outside).unwrap(), b"outside");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_directory_takes_the_place_of_nothing() {
+    let world = World::new();
+    let folder = world.local("here");
+    std::fs::create_dir(world.local("here/make").join("taken")).unwrap();
+    std::fs::create_dir(folder.join("make/linked")).unwrap();
+    std::fs::create_dir(folder.join("make/dangling")).unwrap();
+    std::fs::write(folder.join("make/linked/file"), "new").unwrap();
+    real("chmod", &folder, &["-R", "u=rwX,go=", "make"]);
+    real("tar", &folder, &["-cf", "tree.tar", "-C", "make", "taken", "linked", "dangling"]);
+    let out = world.local("here/out");
+    std::fs::write(out.join("taken"), "old").unwrap();
+    std::fs::set_permissions(out.join("taken"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::fs::create_dir(out.join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", out.join("linked")).unwrap();
+    std::os::unix::fs::symlink("nowhere", out.join("dangling")).unwrap();
+    let url = world.url("out");
+    world.kurma(&folder, &["cp", "-a", "out", &url]);
+    for place in ["out", &url] {
+        let ended = output(kurma(&folder).args(["untar", "-f", "tree.tar", "-C", place]));
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let told = |name: &str| format!("{name}: Cannot mkdir: File exists");
+        assert!(said.contains(&told("taken")) && said.contains(&told("dangling")), "{said}");
+        assert_eq!((ended.status.code(), said.matches("Cannot mkdir").count()), (Some(2), 2), "{said}");
+    }
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    for out in ["out", "back"] {
+        assert_eq!(std::fs::read_to_string(folder.join(out).join("taken")).unwrap(), "old");
+        assert_eq!(real("stat", &folder.join(out), &["-c", "%a", "taken"]).trim(), "644");
+        assert_eq!(std::fs::read_to_string(folder.join(out).join("elsewhere/file")).unwrap(), "new");
+        assert_eq!(std::fs::read_link(folder.join(out).join("dangling")).unwrap(), Path::new("nowhere"));
+    }
+}
+
+/// To make way for the link would be to lose what it leads to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hard_link_to_itself_leaves_the_file() {
+    let world = World::new();
+    let folder = world.local("here");
+    let make = "
+from tarfile import LNKTYPE, TarFile, TarInfo
+with open('links.tar', 'wb') as file, TarFile(fileobj=file, mode='w') as archive:
+    for name, target in [('real/file', './real//file'), ('also/file', 'real/file')]:
+        member = TarInfo(name)
+        member.type, member.linkname = LNKTYPE, target
+        archive.addfile(member)";
+    real("python3", &folder, &["-c", make]);
+    std::fs::write(world.local("here/out/real").join("file"), "content").unwrap();
+    std::os::unix::fs::symlink("real", folder.join("out/also")).unwrap();
+    let url = world.url("out");
+    world.kurma(&folder, &["cp", "-a", "out", &url]);
+    world.kurma(&folder, &["untar", "-f", "links.tar", "-C", "out"]);
+    world.kurma(&folder, &["untar", "-f", "links.tar", "-C", &url]);
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    for out in ["out", "back"] {
+        assert_eq!(std::fs::read_to_string(folder.join(out).join("real/file")).unwrap(), "content", "{out}");
+    }
+}
+
 /// Its content is a map and what is between the holes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_file_with_holes_that_cannot_be_unpacked_is_not_unpacked_wrongly() {

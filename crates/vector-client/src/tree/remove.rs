@@ -60,26 +60,28 @@ impl Client {
     ) -> Result<u64, Error> {
         let kinds = self.attributes_of_each(targets.clone(), WANTED, false).await?;
         let mut run = Run { each, stays, folders: HashMap::new(), stack: Vec::new(), next: 0, failed: 0 };
-        let mut doomed = Vec::new();
+        let mut doomed = Doomed::default();
         for (argument, (target, kind)) in targets.into_iter().zip(kinds).enumerate() {
             match kind {
                 Ok(attributes) if attributes.is(Kind::Directory) => {
-                    run.descend(argument, Place::new(target.clone(), target, attributes.handle), None);
+                    let place = Place { target: target.clone(), name: target };
+                    run.descend(argument, place, attributes.handle, None);
                 }
                 Ok(_) => {
-                    let place = Place::new(target.clone(), target, None);
-                    doomed.push(Doomed { argument, place, parent: None, folder: None });
+                    let place = Place { target: target.clone(), name: target };
+                    doomed.names.push(Name { argument, place, parent: None, folder: None });
                 }
                 Err(error) => run.tell(argument, &target, false, Err(&error)),
             }
         }
         run.stack.reverse();
-        while !doomed.is_empty() || !run.stack.is_empty() {
+        while !doomed.names.is_empty() || !doomed.folders.is_empty() || !run.stack.is_empty() {
             let asked = run.ask();
             let directories = run.directories(&asked);
             // What was found last goes while the next directories are read.
-            let (pages, fates) = futures::join!(read(self, directories), remove(self, doomed));
-            run.settle(fates?);
+            let gone = remove(self, doomed, |fates| run.settle(fates));
+            let (pages, gone) = futures::join!(read(self, directories), gone);
+            gone?;
             doomed = run.plan(asked, pages)?;
         }
         Ok(run.failed)
@@ -93,17 +95,21 @@ async fn read(client: &Client, directories: Vec<Directory>) -> Vec<PageResult> {
     }
 }
 
-/// Removes all of these, those in directories before the directories.
-async fn remove(client: &Client, doomed: Vec<Doomed>) -> Result<Vec<(Doomed, Fate)>, Error> {
+/// Removes all of these, what is in directories before the directories; tells what became of them as soon as that is known.
+async fn remove(
+    client: &Client,
+    doomed: Doomed,
+    mut settle: impl FnMut(Vec<(Name, Fate)>),
+) -> Result<(), Error> {
     let mut stays = HashSet::new();
     let most = client.backend.removals();
-    if doomed.len() <= most {
-        return in_order(client, doomed, &mut stays).await;
+    let Doomed { mut names, mut folders } = doomed;
+    if names.len() + folders.len() <= most {
+        names.append(&mut folders);
     }
-    let (folders, names): (Vec<_>, Vec<_>) = doomed.into_iter().partition(|it| it.folder.is_some());
     let mut names = names.into_iter();
     let parts = std::iter::from_fn(|| {
-        let part: Vec<Doomed> = names.by_ref().take(most).collect();
+        let part: Vec<Name> = names.by_ref().take(most).collect();
         (!part.is_empty()).then_some(part)
     });
     let parts = parts.map(|part| async {
@@ -111,24 +117,23 @@ async fn remove(client: &Client, doomed: Vec<Doomed>) -> Result<Vec<(Doomed, Fat
         let fates = in_order(client, part, &mut stays).await;
         fates.map(|fates| (fates, stays))
     });
-    let mut fates = Vec::new();
     let mut parts = stream::iter(parts).buffer_unordered(PARALLEL);
     while let Some(part) = parts.next().await {
-        let (more, more_stays) = part?;
-        fates.extend(more);
+        let (fates, more_stays) = part?;
+        settle(fates);
         stays.extend(more_stays);
     }
-    fates.extend(in_order(client, folders, &mut stays).await?);
-    Ok(fates)
+    settle(in_order(client, folders, &mut stays).await?);
+    Ok(())
 }
 
 /// Removes these one after the other; directories in which something stays are left alone.
 async fn in_order(
     client: &Client,
-    doomed: Vec<Doomed>,
+    names: Vec<Name>,
     stays: &mut HashSet<u64>,
-) -> Result<Vec<(Doomed, Fate)>, Error> {
-    let mut left = VecDeque::from(doomed);
+) -> Result<Vec<(Name, Fate)>, Error> {
+    let mut left = VecDeque::from(names);
     let mut fates = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let mut part = Vec::new();
@@ -171,28 +176,28 @@ struct Place {
     target: Target,
     /// What it is removed by.
     name: Target,
-    /// If it is a directory: what it is read by, and what is in it found by.
-    directory: Target,
 }
 
 impl Place {
-    fn new(target: Target, name: Target, handle: Option<FileHandle>) -> Place {
-        let directory = match handle {
+    /// What this is read by if it is a directory, and what is in it found by.
+    fn directory(&self, handle: Option<FileHandle>) -> Target {
+        match handle {
             Some(handle) => Target::at(handle, Bytes::new()),
-            None => name.clone().firm(),
-        };
-        Place { target, name, directory }
-    }
-
-    /// In this directory.
-    fn join(&self, entry: &Entry) -> Place {
-        let handle = entry.attributes.handle.clone();
-        Place::new(self.target.join(&entry.name), self.directory.join(&entry.name), handle)
+            None => self.name.clone().firm(),
+        }
     }
 }
 
-/// A name to remove.
+/// What can be removed now.
+#[derive(Default)]
 struct Doomed {
+    names: Vec<Name>,
+    /// Directories that are empty once the names are gone, those below others first.
+    folders: Vec<Name>,
+}
+
+/// A name to remove.
+struct Name {
     argument: usize,
     place: Place,
     /// The directory it is in.
@@ -205,6 +210,8 @@ struct Doomed {
 struct Folder {
     argument: usize,
     place: Place,
+    /// What it is read by.
+    directory: Target,
     parent: Option<u64>,
     /// Directories in it that are not gone yet.
     below: usize,
@@ -249,9 +256,10 @@ struct Run<F, S> {
 }
 
 impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
-    fn descend(&mut self, argument: usize, place: Place, parent: Option<u64>) {
+    fn descend(&mut self, argument: usize, place: Place, handle: Option<FileHandle>, parent: Option<u64>) {
         let folder = Folder {
             argument,
+            directory: place.directory(handle),
             place,
             parent,
             below: 0,
@@ -280,7 +288,7 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
 
     fn directories(&self, asked: &[u64]) -> Vec<Directory> {
         let directory = |folder: &Folder| Directory {
-            target: folder.place.directory.clone(),
+            target: folder.directory.clone(),
             from: folder.from,
             wanted: WANTED,
         };
@@ -288,14 +296,16 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
     }
 
     /// What can be removed after these were read.
-    fn plan(&mut self, asked: Vec<u64>, pages: Vec<PageResult>) -> Result<Vec<Doomed>, Error> {
-        let mut doomed = Vec::new();
+    fn plan(&mut self, asked: Vec<u64>, pages: Vec<PageResult>) -> Result<Doomed, Error> {
+        let names = pages.iter().flatten().map(|page| page.entries.len()).sum();
+        let mut doomed = Doomed { names: Vec::with_capacity(names), folders: Vec::new() };
         self.stack.extend(asked.iter().skip(pages.len()).rev());
         for (id, page) in asked.into_iter().zip(pages) {
             let Some(folder) = self.folders.get_mut(&id) else { continue };
-            let (argument, directory) = (folder.argument, folder.place.clone());
+            let (argument, target, directory) =
+                (folder.argument, folder.place.target.clone(), folder.directory.clone());
             let page = page.unwrap_or_else(|error| {
-                folder.unreadable = Some(error.of(&directory.target));
+                folder.unreadable = Some(error.of(&target));
                 Page::default()
             });
             if let Some(Error::Connection(_)) = folder.unreadable
@@ -305,30 +315,28 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
             }
             folder.from = page.next;
             folder.state = if page.next.is_some() { State::Partial } else { State::Read };
-            let mut below = Vec::with_capacity(page.entries.len());
-            for entry in page.entries {
-                let place = directory.join(&entry);
+            let mut directories = Vec::new();
+            for Entry { name, attributes } in page.entries {
+                let place = Place { target: target.join(&name), name: directory.join(&name) };
                 if (self.stays)(&place.target) {
                     folder.stays = true;
+                } else if attributes.is(Kind::Directory) {
+                    folder.below += 1;
+                    directories.push((place, attributes.handle));
                 } else {
-                    folder.below += usize::from(entry.attributes.is(Kind::Directory));
-                    below.push((entry.attributes.is(Kind::Directory), place));
+                    doomed.names.push(Name { argument, place, parent: Some(id), folder: None });
                 }
             }
-            for (is_directory, place) in below {
-                if is_directory {
-                    self.descend(argument, place, Some(id));
-                } else {
-                    doomed.push(Doomed { argument, place, parent: Some(id), folder: None });
-                }
+            for (place, handle) in directories {
+                self.descend(argument, place, handle, Some(id));
             }
-            self.finish(id, &mut doomed);
+            self.finish(id, &mut doomed.folders);
         }
         Ok(doomed)
     }
 
     /// Goes on with a directory of which all that was read is gone or about to go, and with those above it.
-    fn finish(&mut self, id: u64, doomed: &mut Vec<Doomed>) {
+    fn finish(&mut self, id: u64, doomed: &mut Vec<Name>) {
         let mut next = Some(id);
         while let Some(id) = next {
             let Some(folder) = self.folders.get_mut(&id).filter(|folder| folder.below == 0) else { return };
@@ -346,7 +354,7 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
             if stays {
                 self.leave(id);
             } else {
-                doomed.push(Doomed { argument, place, parent, folder: Some(id) });
+                doomed.push(Name { argument, place, parent, folder: Some(id) });
             }
             if let Some(above) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
                 above.below -= 1;
@@ -367,9 +375,9 @@ impl<F: FnMut(Removal<'_>), S: FnMut(&Target) -> bool> Run<F, S> {
         }
     }
 
-    fn settle(&mut self, fates: Vec<(Doomed, Fate)>) {
+    fn settle(&mut self, fates: Vec<(Name, Fate)>) {
         for (name, fate) in fates {
-            let Doomed { argument, place: Place { target, .. }, parent, folder } = name;
+            let Name { argument, place: Place { target, .. }, parent, folder } = name;
             match (folder, fate) {
                 (_, Fate::Gone) => {
                     folder.and_then(|folder| self.folders.remove(&folder));

@@ -1,6 +1,6 @@
 //! Archives into trees: many members in one round trip, parents first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -12,13 +12,14 @@ use futures::future::try_join_all;
 use tar::EntryType;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use vector_client::{
-    Creation, Descriptor, Error, NewAttributes, Open, Owner, SetTime, Step, Target, Time, Write,
+    AttributeSet, Creation, Descriptor, Done, Error, Kind, NewAttributes, Open, Owner, SetTime, Step, Target,
+    Time, Write,
 };
 
 use super::archive;
 use crate::files::place::Place;
 use crate::files::quote::quoted_if_needed;
-use crate::files::session::{Session, words};
+use crate::files::session::{Session, errno_words, words};
 use crate::outcome::Failure;
 use crate::progress::Progress;
 
@@ -27,6 +28,9 @@ const MEMBERS: usize = 512;
 const BYTES: usize = 8 << 20;
 const PART: usize = 1 << 20;
 const PARTS: usize = 8;
+
+/// Steps that are asked for at least, after one that failed soon.
+const FEWEST: usize = 8;
 
 /// Pieces between decompressing and writing.
 const QUEUE: usize = 16;
@@ -76,12 +80,61 @@ struct Unpacker<'a> {
     links: Vec<Step>,
     /// Where the archive has symbolic links. Nothing leads through them.
     symbolic: HashSet<Target>,
-    /// What others had to make room for.
-    replaced: HashSet<Target>,
-    /// What directories are to get when all is in them.
-    directories: Vec<(Target, NewAttributes)>,
-    /// Directories that could not be made.
-    not_made: HashSet<Target>,
+    /// What directories are to get when all is in them, by their path.
+    directories: BTreeMap<Bytes, NewAttributes>,
+    /// Whether the last new thing had something in its way: the next one is taken to have, too.
+    replaces: bool,
+}
+
+/// Steps, with what is asked before them.
+#[derive(Default)]
+struct Batch {
+    steps: Vec<Step>,
+    asked: Vec<Step>,
+    /// Of each that is asked: for which step it is, and whether it comes before that.
+    reasons: Vec<(usize, bool)>,
+}
+
+impl Batch {
+    fn push(&mut self, step: Step, before: Option<Step>) {
+        let index = self.steps.len();
+        // A directory that is there need not be made.
+        let is_asked = before.is_none() || !matches!(step, Step::MakeDirectory { .. });
+        self.reasons.extend(before.iter().map(|_| (index, true)));
+        self.asked.extend(before);
+        if is_asked {
+            self.reasons.push((index, false));
+            self.asked.push(step.clone());
+        }
+        self.steps.push(step);
+    }
+}
+
+/// What makes way for this: whatever has its name goes, but of a directory it is asked if it is one.
+fn making_way(step: &Step) -> Option<Step> {
+    match step {
+        Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. } => {
+            Some(Step::Remove(step.target()))
+        }
+        Step::MakeDirectory { target, .. } => {
+            Some(Step::GetAttributes { target: target.clone(), wanted: AttributeSet::KIND, follow: true })
+        }
+        _ => None,
+    }
+}
+
+/// Whether this step failed because something has the name already.
+fn is_in_the_way_of(step: &Step, error: &Error) -> bool {
+    match step {
+        Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. } => is_in_the_way(error),
+        Step::MakeDirectory { .. } => error.is_exists(),
+        _ => false,
+    }
+}
+
+/// Whether this says that something has the name already. Some servers say it of symbolic links in other words.
+fn is_in_the_way(error: &Error) -> bool {
+    error.is_exists() || error.errno() == 40
 }
 
 /// What comes out of the archive, and how far that is read.
@@ -121,9 +174,8 @@ pub async fn unpack(
         bytes: 0,
         links: Vec::new(),
         symbolic: HashSet::new(),
-        replaced: HashSet::new(),
-        directories: Vec::new(),
-        not_made: HashSet::new(),
+        directories: BTreeMap::new(),
+        replaces: false,
     };
     unpacker.all(pieces).await?;
     let read = reader.await.map_err(Failure::failed)?;
@@ -214,13 +266,14 @@ impl Unpacker<'_> {
         }
         self.make(true).await?;
         let directories = std::mem::take(&mut self.directories);
+        let base = self.root.target.base().clone();
+        let all =
+            directories.into_iter().map(|(path, attributes)| (Target::at(base.clone(), path), attributes));
+        let made = all.filter(|(it, _)| !self.symbolic.contains(it) && !self.is_behind_link(it));
         let set = |(target, attributes)| Step::SetAttributes { target, attributes, follow: false };
-        let is_itself = |target: &Target| {
-            !self.not_made.contains(target) && !self.replaced.contains(target) && !self.is_behind_link(target)
-        };
-        let made = directories.into_iter().filter(|(target, _)| is_itself(target));
         // Those inside first: permissions may not let anybody in afterwards.
-        self.steps = made.rev().map(set).collect();
+        self.steps = made.map(set).collect();
+        self.steps.reverse();
         self.flush().await
     }
 
@@ -256,7 +309,7 @@ impl Unpacker<'_> {
                     self.steps.push(Step::MakeDirectory { target: target.clone(), mode: 0o700 });
                     self.remember(target.clone());
                 }
-                self.directories.push((target, attributes));
+                self.directories.insert(target.path().clone(), attributes);
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 self.file(&member, target, attributes, pieces).await?;
@@ -271,6 +324,7 @@ impl Unpacker<'_> {
                 }
             }
             EntryType::Link => match safe(&member.link.unwrap_or_default()) {
+                Some(link) if link == path => {}
                 Some(link) => {
                     let existing = self.root.target.join(&link);
                     self.steps.push(Step::HardLink { existing, new: target });
@@ -378,10 +432,13 @@ impl Unpacker<'_> {
         let create = Some(Creation { mode: 0o600, exclusive: true });
         let open = Open { create, follow: false, ..Open::write(&target) };
         let opened = match client.open(open.clone()).await {
-            Err(error) if error.is_exists() => match client.vremove(vec![target.clone()]).await {
-                Ok(_) => client.open(open).await,
-                Err(failure) => Err(failure.error),
-            },
+            Err(error) if is_in_the_way(&error) => {
+                self.directories.remove(target.path());
+                match client.vremove(vec![target.clone()]).await {
+                    Ok(_) => client.open(open).await,
+                    Err(failure) => Err(failure.error),
+                }
+            }
             opened => opened,
         };
         let file = match opened {
@@ -432,62 +489,106 @@ impl Unpacker<'_> {
         self.make(false).await
     }
 
+    /// One after the other. Each failure costs a round trip, so what comes before a step is asked with it if the last one needed that.
     async fn make(&mut self, is_last: bool) -> Result<(), Failure> {
         self.bytes = 0;
         let client = self.root.client.clone();
-        let steps = std::mem::take(&mut self.steps);
-        let results = client.execute_each(steps.clone()).await.map_err(Failure::failed)?;
-        let mut again = Vec::new();
-        let (mut in_the_way, mut failed) = (HashSet::new(), HashSet::new());
-        for (step, result) in steps.into_iter().zip(results) {
-            let target = step.target();
-            if matches!(step, Step::SetAttributes { .. }) {
-                if in_the_way.contains(&target) {
-                    again.push(step);
-                    continue;
-                }
-                if failed.contains(&target) {
-                    continue;
-                }
-            }
-            if let (Step::HardLink { existing, new }, Ok(_)) = (&step, &result)
-                && in_the_way.contains(existing)
+        let mut left = VecDeque::from(std::mem::take(&mut self.steps));
+        let (mut most, mut failed) = (MEMBERS, HashSet::new());
+        // Of the first step, when it is tried again: whether something is in its way.
+        let mut again = None;
+        while !left.is_empty() {
+            let mut batch = Batch::default();
+            let known: Option<bool> = again.take();
+            while batch.steps.len() < most
+                && let Some(step) = left.pop_front()
             {
-                // It is a further name of what is about to be replaced.
-                in_the_way.insert(new.clone());
-                again.extend([Step::Remove(new.clone()), step]);
-                continue;
+                if matches!(step, Step::SetAttributes { .. }) && failed.contains(&step.target()) {
+                    continue;
+                }
+                let guess = self.replaces && !matches!(step, Step::HardLink { .. });
+                let is_known = batch.steps.is_empty() && known.is_some();
+                let before = match is_known {
+                    true => known == Some(true),
+                    false => guess,
+                };
+                let before = making_way(&step).filter(|_| before);
+                if let Some(Step::Remove(target)) = &before {
+                    self.directories.remove(target.path());
+                }
+                batch.push(step, before);
             }
-            let Err(error) = result else { continue };
-            let is_new =
-                matches!(step, Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. });
-            if matches!(step, Step::MakeDirectory { .. }) && error.is_exists() {
-                continue;
+            let Batch { mut steps, asked, reasons } = batch;
+            let (done, failure) = match client.execute(asked).await {
+                Ok(done) => (done, None),
+                Err(failure) => (failure.done, Some((failure.error, failure.unknown))),
+            };
+            for ((index, _), done) in reasons.iter().zip(&done) {
+                if let Done::Attributes(it) = done
+                    && !it.is(Kind::Directory)
+                {
+                    self.no_directory(&steps[*index].target());
+                }
             }
-            if matches!(step, Step::HardLink { .. }) && error.is_not_found() && !is_last {
+            let Some((error, unknown)) = failure else {
+                most = (most * 2).min(MEMBERS);
+                continue;
+            };
+            if unknown > 0 {
+                return Err(Failure::failed(error));
+            }
+            let Some((index, is_before)) = reasons.get(done.len()).copied() else { break };
+            steps.drain(index + 1..).rev().for_each(|step| left.push_front(step));
+            let Some(step) = steps.pop() else { break };
+            most = (2 * index).clamp(FEWEST, MEMBERS);
+            let is_second = index == 0 && known == Some(true);
+            let target = step.target();
+            if is_before && !is_second {
+                self.replaces = false;
+                again = Some(false);
+                left.push_front(step);
+            } else if !is_before && !is_second && is_in_the_way_of(&step, &error) {
+                if let Step::HardLink { existing, new } = &step {
+                    if self.are_one(existing, new).await? {
+                        continue;
+                    }
+                } else {
+                    self.replaces = true;
+                }
+                again = Some(true);
+                left.push_front(step);
+            } else if matches!(step, Step::HardLink { .. }) && !is_before && error.is_not_found() && !is_last
+            {
                 self.links.push(step);
-            } else if is_new && (error.is_exists() || error.errno() == 40) {
-                in_the_way.insert(target.clone());
-                self.replaced.insert(target.clone());
-                again.extend([Step::Remove(target), step]);
             } else {
-                self.complain(&target, cannot(&step, &error), &error)?;
+                match (&step, is_before) {
+                    (Step::MakeDirectory { .. }, true) => self.no_directory(&target),
+                    (_, true) => self.complain(&target, "Cannot unlink", &error)?,
+                    (_, false) => self.complain(&target, cannot(&step, &error), &error)?,
+                }
                 if matches!(step, Step::MakeDirectory { .. }) {
-                    self.not_made.insert(target.clone());
+                    self.directories.remove(target.path());
                 }
                 failed.insert(target);
             }
         }
-        let results = client.execute_each(again.clone()).await.map_err(Failure::failed)?;
-        let mut told = HashSet::new();
-        for (step, result) in again.into_iter().zip(results) {
-            if let Err(error) = result
-                && told.insert(step.target())
-            {
-                self.complain(&step.target(), cannot(&step, &error), &error)?;
-            }
-        }
         Ok(())
+    }
+
+    /// Something else has the name of a directory, and stays.
+    fn no_directory(&mut self, target: &Target) {
+        self.directories.remove(target.path());
+        let shown = quoted_if_needed(&self.root.show(target));
+        self.session.complain_with(2, format_args!("{shown}: Cannot mkdir: {}", errno_words(17)));
+    }
+
+    /// Whether both are names of one file.
+    async fn are_one(&self, one: &Target, other: &Target) -> Result<bool, Failure> {
+        let wanted = AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM;
+        let found =
+            self.root.client.attributes_of_each(vec![one.clone(), other.clone()], wanted, false).await;
+        let found = found.map_err(Failure::failed)?;
+        Ok(matches!(&found[..], [Ok(one), Ok(other)] if one.file_id.is_some() && one == other))
     }
 }
 
@@ -498,7 +599,6 @@ fn cannot(step: &Step, error: &Error) -> &'static str {
         Step::MakeSymbolicLink { .. } => "Cannot create symlink",
         Step::HardLink { .. } => "Cannot hard link",
         Step::SetAttributes { .. } => "Cannot change owner, mode or time",
-        Step::Remove(_) => "Cannot unlink",
         // No space, quota, error of the disk: of what is open.
         Step::Write(_) if matches!(error.errno(), 5 | 28 | 122) => "Cannot write",
         _ => "Cannot open",
