@@ -22,7 +22,7 @@ use crate::outcome::{Failure, Outcome};
 /// Directories compared at once.
 const AT_ONCE: usize = 128;
 /// Entries with which no further directory is listed at the same time.
-const ENTRIES: usize = 40_000;
+const ENTRIES: usize = 32_000;
 
 /// Make a directory tree the same as another
 ///

@@ -21,6 +21,23 @@ fn picture(folder: &Path, tree: &str) -> Vec<String> {
     lines
 }
 
+/// An archive of members with this name, kind, and what it links to, and with all permissions; files have their names as content.
+fn archive(folder: &Path, name: &str, members: &str) {
+    let make = format!(
+        "
+from io import BytesIO
+from tarfile import DIRTYPE, LNKTYPE, REGTYPE, SYMTYPE, TarFile, TarInfo
+with open('{name}', 'wb') as file, TarFile(fileobj=file, mode='w') as archive:
+    for name, kind, link in {members}:
+        member = TarInfo(name)
+        member.type, member.linkname, member.mode = kind, link, 0o777
+        content = name.encode() if kind == REGTYPE else b''
+        member.size = len(content)
+        archive.addfile(member, BytesIO(content))"
+    );
+    real("python3", folder, &["-c", &make]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn archives_go_from_each_to_each() {
     let world = World::new();
@@ -222,6 +239,11 @@ async fn no_hard_link_of_an_archive_leads_out_through_a_symbolic_one() {
         "[('s', SYMTYPE, '../outside'), ('h', DIRTYPE, ''), ('h', LNKTYPE, 's/secret')]",
         // What is outside would be replaced.
         "[('s', DIRTYPE, ''), ('in', REGTYPE, ''), ('s', SYMTYPE, '../outside'), ('l', SYMTYPE, 'l'), ('s/secret', LNKTYPE, 'l/f')]",
+        // The hard link is a symbolic one, too.
+        "[('s', SYMTYPE, '../outside'), ('h', LNKTYPE, 's'), ('h/secret', SYMTYPE, 'elsewhere')]",
+        "[('s', SYMTYPE, '../outside'), ('h', LNKTYPE, 's'), ('h/secret', LNKTYPE, 'in'), ('in', REGTYPE, '')]",
+        "[('h', LNKTYPE, 's'), ('s', SYMTYPE, '../outside'), ('h/secret', LNKTYPE, 'in'), ('in', REGTYPE, '')]",
+        "[('s', SYMTYPE, '../outside'), ('h', LNKTYPE, 's'), ('i', LNKTYPE, 'h'), ('i/secret', SYMTYPE, 'elsewhere')]",
     ]
     .into_iter()
     .enumerate()
@@ -229,10 +251,7 @@ async fn no_hard_link_of_an_archive_leads_out_through_a_symbolic_one() {
         let outside = world.local("here/outside").join("secret");
         std::fs::write(&outside, "secret").unwrap();
         std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let make = format!(
-            "from tarfile import DIRTYPE, LNKTYPE, REGTYPE, SYMTYPE, TarFile, TarInfo\nwith open('evil.tar', 'wb') as file, TarFile(fileobj=file, mode='w') as archive:\n  for name, kind, link in {members}:\n    member = TarInfo(name)\n    member.type, member.linkname, member.mode = kind, link, 0o777\n    archive.addfile(member)"
-        );
-        real("python3", &folder, &["-c", &make]);
+        archive(&folder, "evil.tar", members);
         let out = format!("out{number}");
         world.local(&format!("here/{out}"));
         let ended = output(kurma(&folder).args(["untar", "-f", "evil.tar", "-C", &out]));
@@ -353,19 +372,126 @@ async fn a_directory_takes_the_place_of_nothing() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_directory_to_unpack_into_is_replaced_by_nothing() {
+    let world = World::new();
+    let folder = world.local("here");
+    let secret = world.local("here/outside").join("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    for (number, members) in [
+        "[('.', SYMTYPE, '../outside'), ('secret', SYMTYPE, 'elsewhere')]",
+        "[('.', LNKTYPE, 'secret'), ('.', REGTYPE, ''), ('secret', SYMTYPE, 'elsewhere')]",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        archive(&folder, "evil.tar", members);
+        let (out, url) = (format!("out{number}"), world.url(&format!("out{number}")));
+        world.local(&format!("here/{out}"));
+        world.kurma(&folder, &["mkdir", &url]);
+        for place in [&out, &url] {
+            let ended = output(kurma(&folder).args(["untar", "-f", "evil.tar", "-C", place]));
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert_eq!(ended.status.code(), Some(2), "{said}");
+            assert!(said.contains("is the directory itself"), "{said}");
+            assert_eq!(
+                world.kurma(&folder, &["find", place, "-name", "secret", "-type", "l"]).lines().count(),
+                1
+            );
+        }
+        assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
+    }
+}
+
+/// What was in the way stays if nothing can come in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn links_that_cannot_be_made_remove_nothing() {
+    let world = World::new();
+    let folder = world.local("here");
+    let mut members: Vec<String> = (0..8).map(|n| format!("('file{n}', REGTYPE, '')")).collect();
+    members.push("('empty', SYMTYPE, '')".into());
+    members.push(format!("('long', SYMTYPE, '{}')", "x".repeat(5000)));
+    members.push("('directory', DIRTYPE, ''), ('hard', LNKTYPE, 'directory')".into());
+    archive(&folder, "links.tar", &format!("[{}]", members.join(",")));
+    let old = world.local("here/out");
+    let kept = ["empty", "long", "hard"];
+    for name in kept.iter().map(|name| (*name).to_owned()).chain((0..8).map(|n| format!("file{n}"))) {
+        std::fs::write(old.join(name), "old").unwrap();
+    }
+    let url = world.url("out");
+    world.kurma(&folder, &["cp", "-r", "out", &url]);
+    for place in ["out", &url] {
+        let ended = output(kurma(&folder).args(["untar", "-f", "links.tar", "-C", place]));
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!((ended.status.code(), said.lines().count()), (Some(2), 3), "{said}");
+    }
+    world.kurma(&folder, &["cp", "-r", &url, "back"]);
+    for out in ["out", "back"] {
+        for name in kept {
+            let content = std::fs::read_to_string(folder.join(out).join(name));
+            assert_eq!(content.unwrap_or_else(|error| error.to_string()), "old", "{out}/{name}");
+        }
+        assert_eq!(std::fs::read_to_string(folder.join(out).join("file7")).unwrap(), "file7", "{out}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_further_name_of_a_symbolic_link_is_of_that_of_the_archive() {
+    let world = World::new();
+    let folder = world.local("here");
+    archive(&folder, "links.tar", "[('s', SYMTYPE, 'new'), ('h', LNKTYPE, 's')]");
+    world.local("here/out");
+    for name in ["s", "h"] {
+        std::os::unix::fs::symlink("old", folder.join("out").join(name)).unwrap();
+    }
+    let url = world.url("out");
+    world.kurma(&folder, &["cp", "-a", "out", &url]);
+    world.kurma(&folder, &["untar", "-f", "links.tar", "-C", "out"]);
+    world.kurma(&folder, &["untar", "-f", "links.tar", "-C", &url]);
+    world.kurma(&folder, &["cp", "-a", &url, "back"]);
+    for path in ["out/s", "out/h", "back/s", "back/h"] {
+        assert_eq!(std::fs::read_link(folder.join(path)).unwrap(), Path::new("new"), "{path}");
+    }
+}
+
+/// Also one that a file was to replace, which something is in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_directory_that_stays_has_its_attributes() {
+    let world = World::new();
+    let folder = world.local("here");
+    let large = "import tarfile, io
+archive = tarfile.open('stays.tar', 'w')
+for name, kind, mode, size in [('d', tarfile.DIRTYPE, 0o711, 0), ('d/f', tarfile.REGTYPE, 0o600, 0), ('d', tarfile.REGTYPE, 0o600, SIZE)]:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode, member.size = kind, mode, size
+    archive.addfile(member, io.BytesIO(bytes(size)))
+archive.close()";
+    for (number, size) in ["1", "3 << 20"].into_iter().enumerate() {
+        real("python3", &folder, &["-c", &large.replace("SIZE", size)]);
+        let (out, url) = (format!("out{number}"), world.url(&format!("out{number}")));
+        world.local(&format!("here/{out}"));
+        world.kurma(&folder, &["mkdir", &url]);
+        for place in [&out, &url] {
+            let ended = output(kurma(&folder).args(["untar", "-p", "-f", "stays.tar", "-C", place]));
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert_eq!((ended.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+            let place = format!("{place}/d");
+            assert_eq!(
+                world.kurma(&folder, &["stat", "-c", "%a %F", &place]).trim(),
+                "711 directory",
+                "{size}"
+            );
+        }
+    }
+}
+
 /// To make way for the link would be to lose what it leads to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_hard_link_to_itself_leaves_the_file() {
     let world = World::new();
     let folder = world.local("here");
-    let make = "
-from tarfile import LNKTYPE, TarFile, TarInfo
-with open('links.tar', 'wb') as file, TarFile(fileobj=file, mode='w') as archive:
-    for name, target in [('real/file', './real//file'), ('also/file', 'real/file')]:
-        member = TarInfo(name)
-        member.type, member.linkname = LNKTYPE, target
-        archive.addfile(member)";
-    real("python3", &folder, &["-c", make]);
+    let members = "[('real/file', LNKTYPE, './real//file'), ('also/file', LNKTYPE, 'real/file')]";
+    archive(&folder, "links.tar", members);
     std::fs::write(world.local("here/out/real").join("file"), "content").unwrap();
     std::os::unix::fs::symlink("real", folder.join("out/also")).unwrap();
     let url = world.url("out");

@@ -8,7 +8,7 @@ use crate::outcome::Failure;
 
 /// Directories read at once, and entries of those not shown yet, about.
 const AHEAD: usize = 256;
-const ENTRIES: usize = 40_000;
+const ENTRIES: usize = 32_000;
 
 /// Something to show.
 pub struct Line {

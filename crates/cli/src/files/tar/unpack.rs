@@ -1,6 +1,8 @@
 //! Archives into trees: many members in one round trip, parents first.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+mod make;
+
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -12,16 +14,16 @@ use futures::future::try_join_all;
 use tar::EntryType;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use vector_client::{
-    AttributeSet, Creation, Descriptor, Done, Error, Kind, NewAttributes, Open, Owner, SetTime, Step, Target,
-    Time, Write,
+    Creation, Descriptor, Error, NewAttributes, Open, Owner, SetTime, Step, Target, Time, Write,
 };
 
 use super::archive;
 use crate::files::place::Place;
 use crate::files::quote::quoted_if_needed;
-use crate::files::session::{Session, errno_words, words};
+use crate::files::session::{Session, words};
 use crate::outcome::Failure;
 use crate::progress::Progress;
+use make::Guess;
 
 /// Members made at once, and bytes of those; bytes of one piece of a larger file, and how many are written at once.
 const MEMBERS: usize = 512;
@@ -29,14 +31,14 @@ const BYTES: usize = 8 << 20;
 const PART: usize = 1 << 20;
 const PARTS: usize = 8;
 
-/// Steps that are asked for at least, after one that failed soon.
-const FEWEST: usize = 8;
-
 /// Pieces between decompressing and writing.
 const QUEUE: usize = 16;
 
 /// How the records of files with holes begin.
 const SPARSE: &[u8] = b"GNU.sparse.";
+
+/// Bytes of what a symbolic link leads to at most, as in Linux.
+const LINK: usize = 4095;
 
 /// Directories that are known to be there.
 const KNOWN: usize = 100_000;
@@ -78,58 +80,13 @@ struct Unpacker<'a> {
     bytes: usize,
     /// Symbolic links, and hard links that may be to those, come last: so that nothing is written through one.
     links: Vec<Step>,
-    /// Where the archive has symbolic links. Nothing leads through them.
+    /// Where the archive has symbolic links, and hard links that may be to those. Nothing leads through them.
     symbolic: HashSet<Target>,
     /// What directories are to get when all is in them, by their path.
     directories: BTreeMap<Bytes, NewAttributes>,
-    /// Whether the last new thing had something in its way: the next one is taken to have, too.
-    replaces: bool,
-}
-
-/// Steps, with what is asked before them.
-#[derive(Default)]
-struct Batch {
-    steps: Vec<Step>,
-    asked: Vec<Step>,
-    /// Of each that is asked: for which step it is, and whether it comes before that.
-    reasons: Vec<(usize, bool)>,
-}
-
-impl Batch {
-    fn push(&mut self, step: Step, before: Option<Step>) {
-        let index = self.steps.len();
-        // A directory that is there need not be made.
-        let is_asked = before.is_none() || !matches!(step, Step::MakeDirectory { .. });
-        self.reasons.extend(before.iter().map(|_| (index, true)));
-        self.asked.extend(before);
-        if is_asked {
-            self.reasons.push((index, false));
-            self.asked.push(step.clone());
-        }
-        self.steps.push(step);
-    }
-}
-
-/// What makes way for this: whatever has its name goes, but of a directory it is asked if it is one.
-fn making_way(step: &Step) -> Option<Step> {
-    match step {
-        Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. } => {
-            Some(Step::Remove(step.target()))
-        }
-        Step::MakeDirectory { target, .. } => {
-            Some(Step::GetAttributes { target: target.clone(), wanted: AttributeSet::KIND, follow: true })
-        }
-        _ => None,
-    }
-}
-
-/// Whether this step failed because something has the name already.
-fn is_in_the_way_of(step: &Step, error: &Error) -> bool {
-    match step {
-        Step::Write(_) | Step::MakeSymbolicLink { .. } | Step::HardLink { .. } => is_in_the_way(error),
-        Step::MakeDirectory { .. } => error.is_exists(),
-        _ => false,
-    }
+    /// Whether the names of files are taken already, and those of directories.
+    files: Guess,
+    folders: Guess,
 }
 
 /// Whether this says that something has the name already. Some servers say it of symbolic links in other words.
@@ -175,7 +132,8 @@ pub async fn unpack(
         links: Vec::new(),
         symbolic: HashSet::new(),
         directories: BTreeMap::new(),
-        replaces: false,
+        files: Guess::default(),
+        folders: Guess::default(),
     };
     unpacker.all(pieces).await?;
     let read = reader.await.map_err(Failure::failed)?;
@@ -269,7 +227,7 @@ impl Unpacker<'_> {
         let base = self.root.target.base().clone();
         let all =
             directories.into_iter().map(|(path, attributes)| (Target::at(base.clone(), path), attributes));
-        let made = all.filter(|(it, _)| !self.symbolic.contains(it) && !self.is_behind_link(it));
+        let made = all.filter(|(it, _)| !self.is_behind_link(it));
         let set = |(target, attributes)| Step::SetAttributes { target, attributes, follow: false };
         // Those inside first: permissions may not let anybody in afterwards.
         self.steps = made.map(set).collect();
@@ -300,6 +258,12 @@ impl Unpacker<'_> {
             self.session.complain_with(2, format_args!("{shown}: {what}; ignored"));
             return skip(member.size, pieces).await;
         }
+        if path.is_empty() && !matches!(member.kind, EntryType::Directory | EntryType::XGlobalHeader) {
+            let shown = quoted_if_needed(&member.path);
+            let what = "is the directory itself in the archive, and no directory; ignored";
+            self.session.complain_with(2, format_args!("{shown}: {what}"));
+            return skip(member.size, pieces).await;
+        }
         let target = if path.is_empty() { self.root.target.clone() } else { self.root.target.join(&path) };
         self.parents(&path).await?;
         let attributes = self.attributes(&member);
@@ -315,7 +279,14 @@ impl Unpacker<'_> {
                 self.file(&member, target, attributes, pieces).await?;
             }
             EntryType::Symlink => {
-                let text = member.link.unwrap_or_default().into();
+                let text = Bytes::from(member.link.unwrap_or_default());
+                // It could not be made, but what is in the way would go.
+                if text.is_empty() || text.len() > LINK || text.contains(&0) {
+                    let shown = quoted_if_needed(&member.path);
+                    let what = "Cannot create symlink: what it leads to is empty, or no path";
+                    self.session.complain_with(2, format_args!("{shown}: {what}"));
+                    return Ok(());
+                }
                 let attributes = NewAttributes { mode: None, ..attributes };
                 self.symbolic.insert(target.clone());
                 self.links.push(Step::MakeSymbolicLink { target: target.clone(), text });
@@ -325,11 +296,16 @@ impl Unpacker<'_> {
             }
             EntryType::Link => match safe(&member.link.unwrap_or_default()) {
                 Some(link) if link == path => {}
-                Some(link) => {
+                Some(link) if !link.is_empty() => {
                     let existing = self.root.target.join(&link);
-                    self.steps.push(Step::HardLink { existing, new: target });
+                    let is_symbolic = self.symbolic.contains(&existing);
+                    let step = Step::HardLink { existing, new: target };
+                    match is_symbolic {
+                        true => self.later(step),
+                        false => self.steps.push(step),
+                    }
                 }
-                None => {
+                _ => {
                     let shown = quoted_if_needed(&member.path);
                     self.session.complain_with(2, format_args!("{shown}: Link leads out of the directory"));
                 }
@@ -432,13 +408,13 @@ impl Unpacker<'_> {
         let create = Some(Creation { mode: 0o600, exclusive: true });
         let open = Open { create, follow: false, ..Open::write(&target) };
         let opened = match client.open(open.clone()).await {
-            Err(error) if is_in_the_way(&error) => {
-                self.directories.remove(target.path());
-                match client.vremove(vec![target.clone()]).await {
-                    Ok(_) => client.open(open).await,
-                    Err(failure) => Err(failure.error),
+            Err(error) if is_in_the_way(&error) => match client.vremove(vec![target.clone()]).await {
+                Ok(_) => {
+                    self.directories.remove(target.path());
+                    client.open(open).await
                 }
-            }
+                Err(failure) => Err(failure.error),
+            },
             opened => opened,
         };
         let file = match opened {
@@ -484,124 +460,15 @@ impl Unpacker<'_> {
         Ok(())
     }
 
+    /// A hard link to what is not there yet, which may be a symbolic one.
+    fn later(&mut self, step: Step) {
+        self.symbolic.insert(step.target());
+        self.links.push(step);
+    }
+
     /// Makes what is on the list. What is in the way of something else than a directory is removed first.
     async fn flush(&mut self) -> Result<(), Failure> {
         self.make(false).await
-    }
-
-    /// One after the other. Each failure costs a round trip, so what comes before a step is asked with it if the last one needed that.
-    async fn make(&mut self, is_last: bool) -> Result<(), Failure> {
-        self.bytes = 0;
-        let client = self.root.client.clone();
-        let mut left = VecDeque::from(std::mem::take(&mut self.steps));
-        let (mut most, mut failed) = (MEMBERS, HashSet::new());
-        // Of the first step, when it is tried again: whether something is in its way.
-        let mut again = None;
-        while !left.is_empty() {
-            let mut batch = Batch::default();
-            let known: Option<bool> = again.take();
-            while batch.steps.len() < most
-                && let Some(step) = left.pop_front()
-            {
-                if matches!(step, Step::SetAttributes { .. }) && failed.contains(&step.target()) {
-                    continue;
-                }
-                let guess = self.replaces && !matches!(step, Step::HardLink { .. });
-                let is_known = batch.steps.is_empty() && known.is_some();
-                let before = match is_known {
-                    true => known == Some(true),
-                    false => guess,
-                };
-                let before = making_way(&step).filter(|_| before);
-                if let Some(Step::Remove(target)) = &before {
-                    self.directories.remove(target.path());
-                }
-                batch.push(step, before);
-            }
-            let Batch { mut steps, asked, reasons } = batch;
-            let (done, failure) = match client.execute(asked).await {
-                Ok(done) => (done, None),
-                Err(failure) => (failure.done, Some((failure.error, failure.unknown))),
-            };
-            for ((index, _), done) in reasons.iter().zip(&done) {
-                if let Done::Attributes(it) = done
-                    && !it.is(Kind::Directory)
-                {
-                    self.no_directory(&steps[*index].target());
-                }
-            }
-            let Some((error, unknown)) = failure else {
-                most = (most * 2).min(MEMBERS);
-                continue;
-            };
-            if unknown > 0 {
-                return Err(Failure::failed(error));
-            }
-            let Some((index, is_before)) = reasons.get(done.len()).copied() else { break };
-            steps.drain(index + 1..).rev().for_each(|step| left.push_front(step));
-            let Some(step) = steps.pop() else { break };
-            most = (2 * index).clamp(FEWEST, MEMBERS);
-            let is_second = index == 0 && known == Some(true);
-            let target = step.target();
-            if is_before && !is_second {
-                self.replaces = false;
-                again = Some(false);
-                left.push_front(step);
-            } else if !is_before && !is_second && is_in_the_way_of(&step, &error) {
-                if let Step::HardLink { existing, new } = &step {
-                    if self.are_one(existing, new).await? {
-                        continue;
-                    }
-                } else {
-                    self.replaces = true;
-                }
-                again = Some(true);
-                left.push_front(step);
-            } else if matches!(step, Step::HardLink { .. }) && !is_before && error.is_not_found() && !is_last
-            {
-                self.links.push(step);
-            } else {
-                match (&step, is_before) {
-                    (Step::MakeDirectory { .. }, true) => self.no_directory(&target),
-                    (_, true) => self.complain(&target, "Cannot unlink", &error)?,
-                    (_, false) => self.complain(&target, cannot(&step, &error), &error)?,
-                }
-                if matches!(step, Step::MakeDirectory { .. }) {
-                    self.directories.remove(target.path());
-                }
-                failed.insert(target);
-            }
-        }
-        Ok(())
-    }
-
-    /// Something else has the name of a directory, and stays.
-    fn no_directory(&mut self, target: &Target) {
-        self.directories.remove(target.path());
-        let shown = quoted_if_needed(&self.root.show(target));
-        self.session.complain_with(2, format_args!("{shown}: Cannot mkdir: {}", errno_words(17)));
-    }
-
-    /// Whether both are names of one file.
-    async fn are_one(&self, one: &Target, other: &Target) -> Result<bool, Failure> {
-        let wanted = AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM;
-        let found =
-            self.root.client.attributes_of_each(vec![one.clone(), other.clone()], wanted, false).await;
-        let found = found.map_err(Failure::failed)?;
-        Ok(matches!(&found[..], [Ok(one), Ok(other)] if one.file_id.is_some() && one == other))
-    }
-}
-
-/// What could not be done, as tar says it.
-fn cannot(step: &Step, error: &Error) -> &'static str {
-    match step {
-        Step::MakeDirectory { .. } => "Cannot mkdir",
-        Step::MakeSymbolicLink { .. } => "Cannot create symlink",
-        Step::HardLink { .. } => "Cannot hard link",
-        Step::SetAttributes { .. } => "Cannot change owner, mode or time",
-        // No space, quota, error of the disk: of what is open.
-        Step::Write(_) if matches!(error.errno(), 5 | 28 | 122) => "Cannot write",
-        _ => "Cannot open",
     }
 }
 
