@@ -14,7 +14,8 @@ use futures::future::try_join_all;
 use tar::EntryType;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use vector_client::{
-    Creation, Descriptor, Error, NewAttributes, Open, Owner, SetTime, Step, Target, Time, Write,
+    AttributeSet, Attributes, Creation, Descriptor, Error, NewAttributes, Open, Owner, SetTime, Step, Target,
+    Time, Write,
 };
 
 use super::archive;
@@ -78,10 +79,10 @@ struct Unpacker<'a> {
     known: HashSet<Target>,
     steps: Vec<Step>,
     bytes: usize,
-    /// Symbolic links, and hard links that may be to those, come last: so that nothing is written through one.
-    links: Vec<Step>,
-    /// Where the archive has symbolic links, and hard links that may be to those. Nothing leads through them.
-    symbolic: HashSet<Target>,
+    /// Symbolic links, by their path. They come last, so that nothing is written through one; an empty file has their place until then.
+    links: BTreeMap<Bytes, Link>,
+    /// How many there were.
+    links_seen: usize,
     /// What directories are to get when all is in them, by their path.
     directories: BTreeMap<Bytes, NewAttributes>,
     /// Whether the names of files are taken already, and those of directories.
@@ -92,6 +93,36 @@ struct Unpacker<'a> {
 /// Whether this says that something has the name already. Some servers say it of symbolic links in other words.
 fn is_in_the_way(error: &Error) -> bool {
     error.is_exists() || error.errno() == 40
+}
+
+/// A symbolic link to be made.
+struct Link {
+    number: usize,
+    text: Bytes,
+    attributes: NewAttributes,
+    /// The link that it is a further name of.
+    of: Option<Bytes>,
+    /// What has its place, once that is there. A later member may have replaced it.
+    placeholder: Option<Identity>,
+}
+
+/// By what a placeholder is known again.
+#[derive(PartialEq)]
+struct Identity {
+    mode: Option<u32>,
+    size: Option<u64>,
+    file: Option<(u64, (u64, u64))>,
+}
+
+impl Identity {
+    const WANTED: AttributeSet = AttributeSet::MODE
+        .with(AttributeSet::SIZE)
+        .with(AttributeSet::FILE_ID)
+        .with(AttributeSet::FILE_SYSTEM);
+
+    fn of(it: &Attributes) -> Identity {
+        Identity { mode: it.mode, size: it.size, file: it.file_id.zip(it.file_system) }
+    }
 }
 
 /// What comes out of the archive, and how far that is read.
@@ -129,8 +160,8 @@ pub async fn unpack(
         known: HashSet::new(),
         steps: Vec::new(),
         bytes: 0,
-        links: Vec::new(),
-        symbolic: HashSet::new(),
+        links: BTreeMap::new(),
+        links_seen: 0,
         directories: BTreeMap::new(),
         files: Guess::default(),
         folders: Guess::default(),
@@ -209,38 +240,75 @@ impl Unpacker<'_> {
             }
         }
         self.flush().await?;
-        for step in std::mem::take(&mut self.links) {
-            let is_led_away = match &step {
-                Step::HardLink { existing, .. } => self.is_behind_link(existing),
-                _ => false,
-            };
-            if is_led_away || self.is_behind_link(&step.target()) {
-                let shown = quoted_if_needed(&self.root.show(&step.target()));
-                let what = "Leads through a symbolic link of the archive";
-                self.session.complain_with(2, format_args!("{shown}: {what}"));
-            } else {
-                self.steps.push(step);
-            }
-        }
-        self.make(true).await?;
+        let made = self.make_links().await?;
         let directories = std::mem::take(&mut self.directories);
         let base = self.root.target.base().clone();
-        let all =
-            directories.into_iter().map(|(path, attributes)| (Target::at(base.clone(), path), attributes));
-        let made = all.filter(|(it, _)| !self.is_behind_link(it));
-        let set = |(target, attributes)| Step::SetAttributes { target, attributes, follow: false };
+        let all = directories.into_iter().filter(|(path, _)| !self.is_behind(&made, path));
+        // It is no link of the archive that the root may be.
+        let root = self.root.target.path();
+        let set = |(path, attributes): (Bytes, NewAttributes)| {
+            let follow = path == root;
+            Step::SetAttributes { target: Target::at(base.clone(), path), attributes, follow }
+        };
         // Those inside first: permissions may not let anybody in afterwards.
-        self.steps = made.map(set).collect();
+        self.steps = all.map(set).collect();
         self.steps.reverse();
         self.flush().await
     }
 
-    /// Whether a symbolic link of the archive is on the way to this.
-    fn is_behind_link(&self, target: &Target) -> bool {
-        let path = target.path();
-        let ends = (self.root.target.path().len() + 1..path.len()).filter(|end| path[*end] == b'/');
-        let mut above = ends.map(|end| Target::at(target.base().clone(), path.slice(..end)));
-        above.any(|above| self.symbolic.contains(&above))
+    /// Makes the symbolic links whose place nothing else has taken; their paths.
+    async fn make_links(&mut self) -> Result<HashSet<Bytes>, Failure> {
+        let mut links: Vec<_> = std::mem::take(&mut self.links).into_iter().collect();
+        links.retain(|(_, link)| link.placeholder.is_some());
+        links.sort_unstable_by_key(|(_, link)| link.number);
+        let base = self.root.target.base().clone();
+        let at = |path: &Bytes| Target::at(base.clone(), path.clone());
+        let mut made = HashSet::new();
+        for part in links.chunks(MEMBERS) {
+            let places = part.iter().map(|(path, _)| at(path)).collect();
+            let found = self.root.client.attributes_of_each(places, Identity::WANTED, false).await;
+            for ((path, link), found) in part.iter().zip(found.map_err(Failure::failed)?) {
+                match found {
+                    Ok(found) if link.placeholder == Some(Identity::of(&found)) => {}
+                    Ok(_) => continue,
+                    Err(error) => {
+                        self.complain(&at(path), "Cannot create symlink", &error)?;
+                        continue;
+                    }
+                }
+                match link.of.as_ref().filter(|of| made.contains(*of)) {
+                    Some(of) => self.steps.push(Step::HardLink { existing: at(of), new: at(path) }),
+                    None => {
+                        self.steps.push(Step::MakeSymbolicLink { target: at(path), text: link.text.clone() });
+                        if link.attributes != NewAttributes::default() {
+                            let (target, attributes) = (at(path), link.attributes.clone());
+                            self.steps.push(Step::SetAttributes { target, attributes, follow: false });
+                        }
+                    }
+                }
+                made.insert(path.clone());
+            }
+            self.make(true).await?;
+        }
+        Ok(made)
+    }
+
+    /// Whether one of these is on the way to this path.
+    fn is_behind(&self, links: &HashSet<Bytes>, path: &Bytes) -> bool {
+        let below = self.root.target.path().len() + 1;
+        (below..path.len()).any(|end| path[end] == b'/' && links.contains(&path[..end]))
+    }
+
+    /// Keeps the place of a symbolic link.
+    fn link(&mut self, target: Target, text: Bytes, attributes: NewAttributes, of: Option<Bytes>) {
+        let create = Some(Creation { mode: 0o600, exclusive: true });
+        let empty = Write { create, follow: false, ..Write::new(&target, 0, Bytes::new()) };
+        self.steps.push(Step::Write(empty));
+        let number = self.links_seen;
+        self.links_seen += 1;
+        let link = Link { number, text, attributes, of, placeholder: None };
+        self.links.insert(target.path().clone(), link);
+        self.steps.push(Step::GetAttributes { target, wanted: Identity::WANTED, follow: false });
     }
 
     async fn member(&mut self, member: Member, pieces: &mut Pieces) -> Result<(), Failure> {
@@ -270,12 +338,16 @@ impl Unpacker<'_> {
         match member.kind {
             EntryType::Directory => {
                 if !path.is_empty() {
+                    if self.links.remove(target.path()).is_some() {
+                        self.steps.push(Step::Remove(target.clone()));
+                    }
                     self.steps.push(Step::MakeDirectory { target: target.clone(), mode: 0o700 });
                     self.remember(target.clone());
                 }
                 self.directories.insert(target.path().clone(), attributes);
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                self.links.remove(target.path());
                 self.file(&member, target, attributes, pieces).await?;
             }
             EntryType::Symlink => {
@@ -287,22 +359,21 @@ impl Unpacker<'_> {
                     self.session.complain_with(2, format_args!("{shown}: {what}"));
                     return Ok(());
                 }
-                let attributes = NewAttributes { mode: None, ..attributes };
-                self.symbolic.insert(target.clone());
-                self.links.push(Step::MakeSymbolicLink { target: target.clone(), text });
-                if attributes != NewAttributes::default() {
-                    self.links.push(Step::SetAttributes { target, attributes, follow: false });
-                }
+                self.link(target, text, NewAttributes { mode: None, ..attributes }, None);
             }
             EntryType::Link => match safe(&member.link.unwrap_or_default()) {
                 Some(link) if link == path => {}
                 Some(link) if !link.is_empty() => {
                     let existing = self.root.target.join(&link);
-                    let is_symbolic = self.symbolic.contains(&existing);
-                    let step = Step::HardLink { existing, new: target };
-                    match is_symbolic {
-                        true => self.later(step),
-                        false => self.steps.push(step),
+                    match self.links.get(existing.path()) {
+                        Some(link) => {
+                            let text = link.text.clone();
+                            self.link(target, text, NewAttributes::default(), Some(existing.path().clone()));
+                        }
+                        None => {
+                            self.links.remove(target.path());
+                            self.steps.push(Step::HardLink { existing, new: target });
+                        }
                     }
                 }
                 _ => {
@@ -458,12 +529,6 @@ impl Unpacker<'_> {
         let shown = quoted_if_needed(&self.root.show(target));
         self.session.complain_with(2, format_args!("{shown}: {what}: {}", words(error)));
         Ok(())
-    }
-
-    /// A hard link to what is not there yet, which may be a symbolic one.
-    fn later(&mut self, step: Step) {
-        self.symbolic.insert(step.target());
-        self.links.push(step);
     }
 
     /// Makes what is on the list. What is in the way of something else than a directory is removed first.

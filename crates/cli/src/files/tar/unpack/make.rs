@@ -6,7 +6,7 @@ use std::collections::{HashSet, VecDeque};
 
 use vector_client::{AttributeSet, Done, Error, Kind, Step, Target};
 
-use super::{MEMBERS, Unpacker, is_in_the_way};
+use super::{Identity, MEMBERS, Unpacker, is_in_the_way};
 use crate::files::quote::quoted_if_needed;
 use crate::files::session::errno_words;
 use crate::outcome::Failure;
@@ -92,8 +92,8 @@ impl Batch {
 }
 
 impl Unpacker<'_> {
-    /// Makes what is on the list; with `is_last`, hard links to what is not there are errors.
-    pub(super) async fn make(&mut self, is_last: bool) -> Result<(), Failure> {
+    /// Makes what is on the list; with `taken`, names of links are taken.
+    pub(super) async fn make(&mut self, taken: bool) -> Result<(), Failure> {
         self.bytes = 0;
         let client = self.root.client.clone();
         let mut left = VecDeque::from(std::mem::take(&mut self.steps));
@@ -108,12 +108,15 @@ impl Unpacker<'_> {
             while batch.steps.len() < most
                 && let Some(step) = left.pop_front()
             {
-                if matches!(step, Step::SetAttributes { .. }) && failed.contains(&step.target()) {
+                if !matches!(step, Step::SetAttributes { .. } | Step::GetAttributes { .. }) {
+                    failed.remove(&step.target());
+                } else if failed.contains(&step.target()) {
                     continue;
                 }
                 let known = known.filter(|_| batch.steps.is_empty());
                 let is_taken = known.unwrap_or_else(|| match &step {
-                    Step::HardLink { .. } => others.contains(&names(&step)),
+                    Step::MakeSymbolicLink { .. } => taken,
+                    Step::HardLink { .. } => taken || others.contains(&names(&step)),
                     step => self.guess(step).is_some_and(|it| it.is_taken()),
                 });
                 batch.push(step, is_taken);
@@ -124,7 +127,7 @@ impl Unpacker<'_> {
                 Err(failure) => (failure.done, Some((failure.error, failure.unknown))),
             };
             for ((index, role), done) in roles.iter().zip(&done) {
-                self.note(&steps[*index], *role, done, &mut failed);
+                self.note(&steps[*index], *role, done);
             }
             let Some((error, unknown)) = failure else {
                 most = (most * 2).min(MEMBERS);
@@ -148,9 +151,6 @@ impl Unpacker<'_> {
                     left.push_front(step);
                 }
                 Next::Done => {}
-                Next::Failed if !is_last && matches!(step, Step::HardLink { .. }) && error.is_not_found() => {
-                    self.later(step);
-                }
                 Next::Failed => {
                     self.tell(&step, role, &error)?;
                     failed.insert(step.target());
@@ -164,13 +164,13 @@ impl Unpacker<'_> {
         match step {
             Step::Write(_) => Some(&mut self.files),
             Step::MakeDirectory { .. } => Some(&mut self.folders),
-            // Some fail for other reasons, and nothing may be lost by that.
+            // A hard link may fail for other reasons, and nothing may be lost by that.
             _ => None,
         }
     }
 
     /// Takes what was done for a step.
-    fn note(&mut self, step: &Step, role: Role, done: &Done, failed: &mut HashSet<Target>) {
+    fn note(&mut self, step: &Step, role: Role, done: &Done) {
         let target = step.target();
         let is = |kind| matches!(done, Done::Attributes(it) if it.is(kind));
         match role {
@@ -189,8 +189,10 @@ impl Unpacker<'_> {
                 {
                     guess.was(false);
                 }
-                if !matches!(step, Step::SetAttributes { .. }) {
-                    failed.remove(&target);
+                if let Done::Attributes(placeholder) = done
+                    && let Some(link) = self.links.get_mut(target.path())
+                {
+                    link.placeholder = Some(Identity::of(placeholder));
                 }
             }
         }
@@ -251,7 +253,9 @@ impl Unpacker<'_> {
         };
         let answers = done.chunks_exact(2).map(|both| match both {
             [Done::Attributes(existing), Done::Attributes(new)]
-                if existing.file_id.is_some() && !existing.is(Kind::Directory) =>
+                if existing.file_id.is_some()
+                    && existing.file_system == new.file_system
+                    && !existing.is(Kind::Directory) =>
             {
                 Some(existing == new)
             }
@@ -295,6 +299,7 @@ fn cannot(step: &Step, error: &Error) -> &'static str {
         Step::MakeDirectory { .. } => "Cannot mkdir",
         Step::MakeSymbolicLink { .. } => "Cannot create symlink",
         Step::HardLink { .. } => "Cannot hard link",
+        Step::Remove(_) => "Cannot unlink",
         Step::SetAttributes { .. } => "Cannot change owner, mode or time",
         // No space, quota, error of the disk: of what is open.
         Step::Write(_) if matches!(error.errno(), 5 | 28 | 122) => "Cannot write",
