@@ -15,7 +15,7 @@ use crate::{AttributeSet, Client, Error, Failure, Kind, Target};
 const WANTED: AttributeSet = AttributeSet::KIND.with(AttributeSet::HANDLE);
 
 /// Calls at once.
-const PARALLEL: usize = 8;
+const PARALLEL: usize = 4;
 
 /// How often a directory is read that others fill meanwhile.
 const TRIES: u32 = 4;
