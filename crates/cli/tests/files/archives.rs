@@ -385,6 +385,8 @@ async fn no_link_of_an_archive_leads_out_by_way_of_one_that_was_there() {
         "[('here/link', SYMTYPE, '../outside'), ('link/evil', SYMTYPE, 'x')]",
         "[('usr/lib/file', SYMTYPE, '../../../outside'), ('lib/file/in/evil', SYMTYPE, 'x')]",
         "[('usr/lib/d', SYMTYPE, '../../../outside'), ('lib/d/in', DIRTYPE, '')]",
+        "[('also/in', DIRTYPE, ''), ('lib', SYMTYPE, '../outside')]",
+        "[('also/in', DIRTYPE, ''), ('also/in/in', DIRTYPE, ''), ('lib', SYMTYPE, '../outside/..')]",
     ]
     .into_iter()
     .enumerate()
@@ -397,7 +399,7 @@ async fn no_link_of_an_archive_leads_out_by_way_of_one_that_was_there() {
         let there = folder.join(&near);
         std::fs::write(there.join("outside/secret"), "secret").unwrap();
         std::fs::write(there.join("out/usr/lib/file"), "old").unwrap();
-        for (text, name) in [("usr/lib", "lib"), (".", "here"), ("nowhere", "link")] {
+        for (text, name) in [("usr/lib", "lib"), (".", "here"), ("nowhere", "link"), ("lib", "also")] {
             std::os::unix::fs::symlink(text, there.join("out").join(name)).unwrap();
         }
         let outside = picture(&there, "outside");
@@ -411,6 +413,56 @@ async fn no_link_of_an_archive_leads_out_by_way_of_one_that_was_there() {
         for place in [&near, &back] {
             assert_eq!(picture(&folder.join(place), "outside"), outside, "{members}");
             assert_eq!(std::fs::read(folder.join(place).join("outside/secret")).unwrap(), b"secret", "{members}");
+        }
+    }
+}
+
+/// Further names are those of a file, whatever it is called.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_place_of_a_symbolic_link_is_left_empty() {
+    let world = World::new();
+    let folder = world.local("here");
+    let many: String = (0..600).map(|n| format!("('many{n}', SYMTYPE, 'many'), ")).collect();
+    for (number, (members, expected, code)) in [
+        ("('d/l', SYMTYPE, 't'), ('h', LNKTYPE, 'x/l')", "link d/l t 2|link h t 2", 0),
+        ("('d/l', SYMTYPE, 't'), ('d/l', LNKTYPE, 'x/l')", "link d/l t 1", 0),
+        ("('d/l', SYMTYPE, 't'), ('x/l', LNKTYPE, 'd/l')", "link d/l t 1", 0),
+        ("('d/l', SYMTYPE, 't'), ('x/l', REGTYPE, ''), ('h', LNKTYPE, 'd/l')", "file d/l  2|file h  2", 0),
+        (
+            "('d/l', SYMTYPE, 't'), ('x/l', LNKTYPE, 'd/l'), ('h', LNKTYPE, 'x/l'), ('i', LNKTYPE, 'd/l')",
+            "link d/l t 3|link h t 3|link i t 3",
+            0,
+        ),
+        ("('s', SYMTYPE, 't'), ('s', LNKTYPE, 'missing')", "link s t 1", 2),
+        (&format!("('d/l', SYMTYPE, 't'), {many} ('x/l', SYMTYPE, 'u')"), "link d/l u 1", 0),
+        ("('d/s', DIRTYPE, ''), ('x/s', SYMTYPE, 't')", "link d/s t 1", 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        archive(&folder, "places.tar", &format!("[{members}]"));
+        let (near, far) = (format!("out{number}"), world.url(&format!("out{number}")));
+        world.local(&format!("here/{near}/d"));
+        std::os::unix::fs::symlink("d", folder.join(&near).join("x")).unwrap();
+        world.kurma(&folder, &["cp", "-a", &near, &far]);
+        for place in [&near, &far] {
+            let ended = output(kurma(&folder).args(["untar", "-f", "places.tar", "-C", place]));
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert_eq!(ended.status.code(), Some(code), "{members}: {said}");
+        }
+        let back = format!("back{number}");
+        world.kurma(&folder, &["cp", "-a", &far, &back]);
+        for place in [&near, &back] {
+            let format = ["-type", "d", "-o", "-name", "x", "-o", "-name", "many*", "-o"];
+            let format = [
+                &format[..],
+                &["-type", "l", "-printf", "link %P %l %n\n", "-o", "-printf", "file %P %l %n\n"],
+            ]
+            .concat();
+            let found = real("find", &folder, &[&[place.as_str(), "-mindepth", "1"], &format[..]].concat());
+            let mut found: Vec<&str> = found.lines().collect();
+            found.sort_unstable_by_key(|line| line.split(' ').nth(1));
+            assert_eq!(found.join("|"), expected, "{members} {place}");
         }
     }
 }
@@ -430,6 +482,7 @@ async fn of_several_members_of_one_name_the_last_one_stays() {
         ("[('x', SYMTYPE, 't'), ('x', REGTYPE, ''), ('y', LNKTYPE, 'x')]", "file x 2|file y 2"),
         ("[('x', SYMTYPE, 't'), ('y', LNKTYPE, 'x'), ('x', REGTYPE, '')]", "file x 1|link y t"),
         ("[('d', DIRTYPE, ''), ('d', SYMTYPE, 't')]", "link d t"),
+        ("[('x', SYMTYPE, 't'), ('y', LNKTYPE, 'x'), ('x', SYMTYPE, 'u')]", "link x u|link y t"),
     ]
     .into_iter()
     .enumerate()

@@ -2,7 +2,7 @@
 
 mod make;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -14,8 +14,8 @@ use futures::future::try_join_all;
 use tar::EntryType;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use vector_client::{
-    AttributeSet, Attributes, Creation, Descriptor, Error, NewAttributes, Open, Owner, SetTime, Step, Target,
-    Time, Write,
+    AttributeSet, Attributes, Creation, Descriptor, Done, Error, Kind, NewAttributes, Open, Owner, SetTime,
+    Step, Target, Time, Write,
 };
 
 use super::archive;
@@ -81,6 +81,8 @@ struct Unpacker<'a> {
     bytes: usize,
     /// Symbolic links, by their path. They come last, so that nothing is written through one; an empty file has their place until then.
     links: BTreeMap<Bytes, Link>,
+    /// By what has their place, of which there may be further names.
+    placeholders: HashMap<Identity, Placeholder>,
     /// How many there were.
     links_seen: usize,
     /// What directories are to get when all is in them, by their path.
@@ -100,14 +102,18 @@ struct Link {
     number: usize,
     text: Bytes,
     attributes: NewAttributes,
-    /// The link that it is a further name of.
-    of: Option<Bytes>,
     /// What has its place, once that is there. A later member may have replaced it.
     placeholder: Option<Identity>,
 }
 
+struct Placeholder {
+    names: Vec<Bytes>,
+    text: Bytes,
+    attributes: NewAttributes,
+}
+
 /// By what a placeholder is known again.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Identity {
     mode: Option<u32>,
     size: Option<u64>,
@@ -119,6 +125,9 @@ impl Identity {
         .with(AttributeSet::SIZE)
         .with(AttributeSet::FILE_ID)
         .with(AttributeSet::FILE_SYSTEM);
+
+    /// For a name that may be a further one.
+    const WANTED_OF_NAME: AttributeSet = Identity::WANTED.with(AttributeSet::LINKS);
 
     fn of(it: &Attributes) -> Identity {
         Identity { mode: it.mode, size: it.size, file: it.file_id.zip(it.file_system) }
@@ -161,6 +170,7 @@ pub async fn unpack(
         steps: Vec::new(),
         bytes: 0,
         links: BTreeMap::new(),
+        placeholders: HashMap::new(),
         links_seen: 0,
         directories: BTreeMap::new(),
         files: Guess::default(),
@@ -240,75 +250,139 @@ impl Unpacker<'_> {
             }
         }
         self.flush().await?;
-        let made = self.make_links().await?;
-        let directories = std::mem::take(&mut self.directories);
-        let base = self.root.target.base().clone();
-        let all = directories.into_iter().filter(|(path, _)| !self.is_behind(&made, path));
-        // It is no link of the archive that the root may be.
-        let root = self.root.target.path();
-        let set = |(path, attributes): (Bytes, NewAttributes)| {
-            let follow = path == root;
-            Step::SetAttributes { target: Target::at(base.clone(), path), attributes, follow }
-        };
+        let directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
+        let mut before = Vec::new();
+        if !self.links.is_empty() {
+            before = self.directories_at(directories.iter().map(|(path, _)| path)).await?;
+            self.make_links().await?;
+        }
+        let mut same = vec![true; directories.len()];
+        if !before.is_empty() {
+            let after = self.directories_at(directories.iter().map(|(path, _)| path)).await?;
+            same = before
+                .into_iter()
+                .zip(after)
+                .map(|(before, after)| before.is_some() && before == after)
+                .collect();
+        }
         // Those inside first: permissions may not let anybody in afterwards.
-        self.steps = all.map(set).collect();
-        self.steps.reverse();
+        for ((path, attributes), same) in directories.into_iter().zip(same).rev() {
+            let (target, follow) = (self.at(&path), path == self.root.target.path());
+            if same {
+                self.steps.push(Step::SetAttributes { target, attributes, follow });
+            } else {
+                let shown = quoted_if_needed(&self.root.show(&target));
+                let what = "Cannot change owner, mode or time: something else of the archive has its place, or is on the way";
+                self.session.complain_with(2, format_args!("{shown}: {what}"));
+            }
+        }
         self.flush().await
     }
 
-    /// Makes the symbolic links whose place nothing else has taken; their paths.
-    async fn make_links(&mut self) -> Result<HashSet<Bytes>, Failure> {
+    /// What has this path below the root.
+    fn at(&self, path: &Bytes) -> Target {
+        Target::at(self.root.target.base().clone(), path.clone())
+    }
+
+    /// Which directories these paths lead to, as far as they lead to any.
+    async fn directories_at(
+        &self,
+        paths: impl Iterator<Item = &Bytes>,
+    ) -> Result<Vec<Option<(u64, (u64, u64))>>, Failure> {
+        let root = self.root.target.path();
+        let (mut files, mut left): (Vec<_>, VecDeque<_>) = (Vec::new(), paths.collect());
+        while !left.is_empty() {
+            let part = left.iter().take(MEMBERS).map(|path| Step::GetAttributes {
+                target: self.at(path),
+                wanted: Identity::WANTED | AttributeSet::KIND,
+                follow: *path == root,
+            });
+            let found = self.root.client.execute_each(part.collect()).await.map_err(Failure::failed)?;
+            left.drain(..found.len());
+            files.extend(found.into_iter().map(|found| match found {
+                Ok(Done::Attributes(found)) if found.is(Kind::Directory) => Identity::of(&found).file,
+                _ => None,
+            }));
+        }
+        Ok(files)
+    }
+
+    /// Makes the symbolic links whose place nothing else has taken.
+    async fn make_links(&mut self) -> Result<(), Failure> {
         let mut links: Vec<_> = std::mem::take(&mut self.links).into_iter().collect();
-        links.retain(|(_, link)| link.placeholder.is_some());
         links.sort_unstable_by_key(|(_, link)| link.number);
-        let base = self.root.target.base().clone();
-        let at = |path: &Bytes| Target::at(base.clone(), path.clone());
-        let mut made = HashSet::new();
+        let mut firsts = HashMap::new();
         for part in links.chunks(MEMBERS) {
-            let places = part.iter().map(|(path, _)| at(path)).collect();
+            let part: Vec<_> =
+                part.iter().filter_map(|(path, link)| Some((path, link, link.placeholder?))).collect();
+            let places = part.iter().map(|(path, ..)| self.at(path)).collect();
             let found = self.root.client.attributes_of_each(places, Identity::WANTED, false).await;
-            for ((path, link), found) in part.iter().zip(found.map_err(Failure::failed)?) {
+            for ((path, link, placeholder), found) in part.into_iter().zip(found.map_err(Failure::failed)?) {
+                let target = self.at(path);
                 match found {
-                    Ok(found) if link.placeholder == Some(Identity::of(&found)) => {}
+                    Ok(found) if placeholder == Identity::of(&found) => {}
                     Ok(_) => continue,
                     Err(error) => {
-                        self.complain(&at(path), "Cannot create symlink", &error)?;
+                        self.complain(&target, "Cannot create symlink", &error)?;
                         continue;
                     }
                 }
-                match link.of.as_ref().filter(|of| made.contains(*of)) {
-                    Some(of) => self.steps.push(Step::HardLink { existing: at(of), new: at(path) }),
-                    None => {
-                        self.steps.push(Step::MakeSymbolicLink { target: at(path), text: link.text.clone() });
-                        if link.attributes != NewAttributes::default() {
-                            let (target, attributes) = (at(path), link.attributes.clone());
-                            self.steps.push(Step::SetAttributes { target, attributes, follow: false });
-                        }
-                    }
+                if let Some(first) = firsts.get(&placeholder) {
+                    self.steps.push(Step::HardLink { existing: self.at(first), new: target });
+                    continue;
                 }
-                made.insert(path.clone());
+                firsts.insert(placeholder, path.clone());
+                self.steps.push(Step::MakeSymbolicLink { target: target.clone(), text: link.text.clone() });
+                if link.attributes != NewAttributes::default() {
+                    let attributes = link.attributes.clone();
+                    self.steps.push(Step::SetAttributes { target, attributes, follow: false });
+                }
             }
             self.make(true).await?;
         }
-        Ok(made)
-    }
-
-    /// Whether one of these is on the way to this path.
-    fn is_behind(&self, links: &HashSet<Bytes>, path: &Bytes) -> bool {
-        let below = self.root.target.path().len() + 1;
-        (below..path.len()).any(|end| path[end] == b'/' && links.contains(&path[..end]))
+        Ok(())
     }
 
     /// Keeps the place of a symbolic link.
-    fn link(&mut self, target: Target, text: Bytes, attributes: NewAttributes, of: Option<Bytes>) {
+    fn link(&mut self, target: Target, text: Bytes, attributes: NewAttributes) {
         let create = Some(Creation { mode: 0o600, exclusive: true });
         let empty = Write { create, follow: false, ..Write::new(&target, 0, Bytes::new()) };
         self.steps.push(Step::Write(empty));
+        self.remember_link(target.path().clone(), text, attributes, None);
+        self.steps.push(Step::GetAttributes { target, wanted: Identity::WANTED, follow: false });
+    }
+
+    fn remember_link(
+        &mut self,
+        path: Bytes,
+        text: Bytes,
+        attributes: NewAttributes,
+        placeholder: Option<Identity>,
+    ) {
         let number = self.links_seen;
         self.links_seen += 1;
-        let link = Link { number, text, attributes, of, placeholder: None };
-        self.links.insert(target.path().clone(), link);
-        self.steps.push(Step::GetAttributes { target, wanted: Identity::WANTED, follow: false });
+        self.links.insert(path, Link { number, text, attributes, placeholder });
+    }
+
+    /// Takes what is known of a placeholder that was just made, or of a further name of something.
+    fn placed(&mut self, path: &Bytes, found: Identity, is_further_name: bool) {
+        if is_further_name {
+            let Some(placeholder) = self.placeholders.get_mut(&found) else { return };
+            if !placeholder.names.contains(path) {
+                placeholder.names.push(path.clone());
+                let (text, attributes) = (placeholder.text.clone(), placeholder.attributes.clone());
+                self.remember_link(path.clone(), text, attributes, Some(found));
+            }
+        } else if let Some(link) = self.links.get_mut(path) {
+            link.placeholder = Some(found);
+            let (text, attributes) = (link.text.clone(), link.attributes.clone());
+            let placeholder = Placeholder { names: vec![path.clone()], text, attributes };
+            // What was known by the same before is gone.
+            let gone = self.placeholders.insert(found, placeholder).map(|it| it.names).unwrap_or_default();
+            for gone in gone.iter().filter(|gone| *gone != path) {
+                self.links.remove(gone);
+            }
+        }
     }
 
     async fn member(&mut self, member: Member, pieces: &mut Pieces) -> Result<(), Failure> {
@@ -338,8 +412,12 @@ impl Unpacker<'_> {
         match member.kind {
             EntryType::Directory => {
                 if !path.is_empty() {
-                    if self.links.remove(target.path()).is_some() {
-                        self.steps.push(Step::Remove(target.clone()));
+                    if self.links.contains_key(target.path()) {
+                        self.flush().await?;
+                        let link = self.links.remove(target.path());
+                        if link.is_some_and(|link| link.placeholder.is_some()) {
+                            self.steps.push(Step::Remove(target.clone()));
+                        }
                     }
                     self.steps.push(Step::MakeDirectory { target: target.clone(), mode: 0o700 });
                     self.remember(target.clone());
@@ -347,11 +425,13 @@ impl Unpacker<'_> {
                 self.directories.insert(target.path().clone(), attributes);
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                self.links.remove(target.path());
                 self.file(&member, target, attributes, pieces).await?;
             }
             EntryType::Symlink => {
                 let text = Bytes::from(member.link.unwrap_or_default());
+                if self.links.contains_key(target.path()) {
+                    self.flush().await?;
+                }
                 // It could not be made, but what is in the way would go.
                 if text.is_empty() || text.len() > LINK || text.contains(&0) {
                     let shown = quoted_if_needed(&member.path);
@@ -359,21 +439,16 @@ impl Unpacker<'_> {
                     self.session.complain_with(2, format_args!("{shown}: {what}"));
                     return Ok(());
                 }
-                self.link(target, text, NewAttributes { mode: None, ..attributes }, None);
+                self.link(target, text, NewAttributes { mode: None, ..attributes });
             }
             EntryType::Link => match safe(&member.link.unwrap_or_default()) {
                 Some(link) if link == path => {}
                 Some(link) if !link.is_empty() => {
                     let existing = self.root.target.join(&link);
-                    match self.links.get(existing.path()) {
-                        Some(link) => {
-                            let text = link.text.clone();
-                            self.link(target, text, NewAttributes::default(), Some(existing.path().clone()));
-                        }
-                        None => {
-                            self.links.remove(target.path());
-                            self.steps.push(Step::HardLink { existing, new: target });
-                        }
+                    self.steps.push(Step::HardLink { existing, new: target.clone() });
+                    if self.links_seen > 0 {
+                        let wanted = Identity::WANTED_OF_NAME;
+                        self.steps.push(Step::GetAttributes { target, wanted, follow: false });
                     }
                 }
                 _ => {

@@ -92,8 +92,8 @@ impl Batch {
 }
 
 impl Unpacker<'_> {
-    /// Makes what is on the list; with `taken`, names of links are taken.
-    pub(super) async fn make(&mut self, taken: bool) -> Result<(), Failure> {
+    /// Makes what is on the list; with `is_last`, what is left are symbolic links, in the place of files.
+    pub(super) async fn make(&mut self, is_last: bool) -> Result<(), Failure> {
         self.bytes = 0;
         let client = self.root.client.clone();
         let mut left = VecDeque::from(std::mem::take(&mut self.steps));
@@ -115,8 +115,8 @@ impl Unpacker<'_> {
                 }
                 let known = known.filter(|_| batch.steps.is_empty());
                 let is_taken = known.unwrap_or_else(|| match &step {
-                    Step::MakeSymbolicLink { .. } => taken,
-                    Step::HardLink { .. } => taken || others.contains(&names(&step)),
+                    Step::MakeSymbolicLink { .. } => is_last,
+                    Step::HardLink { .. } => others.contains(&names(&step)),
                     step => self.guess(step).is_some_and(|it| it.is_taken()),
                 });
                 batch.push(step, is_taken);
@@ -141,7 +141,7 @@ impl Unpacker<'_> {
             let is_second = index == 0 && known == Some(true);
             let next = match self.next(&step, role, is_second, &error) {
                 Next::Again { is_taken: true } if matches!(step, Step::HardLink { .. }) => {
-                    self.are_one(&step, &left, &mut others).await?
+                    self.are_one(&step, &left, is_last, &mut others).await?
                 }
                 next => next,
             };
@@ -189,10 +189,9 @@ impl Unpacker<'_> {
                 {
                     guess.was(false);
                 }
-                if let Done::Attributes(placeholder) = done
-                    && let Some(link) = self.links.get_mut(target.path())
-                {
-                    link.placeholder = Some(Identity::of(placeholder));
+                if let (Done::Attributes(found), Step::GetAttributes { wanted, .. }) = (done, step) {
+                    let is_further_name = wanted.contains(AttributeSet::LINKS);
+                    self.placed(target.path(), Identity::of(found), is_further_name);
                 }
             }
         }
@@ -220,9 +219,16 @@ impl Unpacker<'_> {
         match role {
             Role::Look | Role::LookBeyond => self.no_directory(&target),
             Role::Removal => self.complain(&target, "Cannot unlink", error)?,
+            Role::Itself | Role::Replacement if self.is_placeholder(step) => {
+                self.complain(&target, "Cannot create symlink", error)?;
+            }
             Role::Itself | Role::Replacement => self.complain(&target, cannot(step, error), error)?,
         }
         Ok(())
+    }
+
+    fn is_placeholder(&self, step: &Step) -> bool {
+        matches!(step, Step::Write(it) if it.data.is_empty() && self.links.contains_key(it.target.path()))
     }
 
     /// Something else has the name of a directory, and stays.
@@ -238,10 +244,12 @@ impl Unpacker<'_> {
         &self,
         step: &Step,
         left: &VecDeque<Step>,
+        is_last: bool,
         others: &mut HashSet<(Target, Target)>,
     ) -> Result<Next, Failure> {
-        let alike = left.iter().take_while(|step| matches!(step, Step::HardLink { .. }));
-        let pairs: Vec<_> = std::iter::once(step).chain(alike).map(names).collect();
+        let alike = |step: &&Step| matches!(step, Step::HardLink { .. } | Step::GetAttributes { .. });
+        let links = left.iter().take_while(alike).filter(|step| matches!(step, Step::HardLink { .. }));
+        let pairs: Vec<_> = std::iter::once(step).chain(links).map(names).collect();
         let wanted = AttributeSet::KIND | AttributeSet::FILE_ID | AttributeSet::FILE_SYSTEM;
         let ask = |target: &Target| Step::GetAttributes { target: target.clone(), wanted, follow: false };
         let asked = pairs.iter().flat_map(|(existing, new)| [ask(existing), ask(new)]).collect();
@@ -251,25 +259,23 @@ impl Unpacker<'_> {
             }
             done => done.unwrap_or_else(|failure| failure.done),
         };
-        let answers = done.chunks_exact(2).map(|both| match both {
-            [Done::Attributes(existing), Done::Attributes(new)]
-                if existing.file_id.is_some()
-                    && existing.file_system == new.file_system
-                    && !existing.is(Kind::Directory) =>
-            {
-                Some(existing == new)
-            }
-            _ => None,
-        });
         let mut first = Next::Failed;
-        for (at, (pair, are_one)) in pairs.into_iter().zip(answers).enumerate() {
-            match are_one {
-                Some(true) if at == 0 => first = Next::Done,
-                Some(false) if at == 0 => first = Next::Again { is_taken: true },
-                Some(false) => {
+        for (at, (pair, both)) in pairs.into_iter().zip(done.chunks_exact(2)).enumerate() {
+            let [Done::Attributes(existing), Done::Attributes(new)] = both else { break };
+            let is_known = existing.file_id.is_some() && existing.file_system == new.file_system;
+            match (existing == new, at) {
+                _ if !is_known => {}
+                (true, 0) => first = Next::Done,
+                _ if existing.is(Kind::Directory) => {}
+                (false, 0) => first = Next::Again { is_taken: true },
+                (false, _) => {
                     others.insert(pair);
                 }
-                _ => {}
+                (true, _) => {}
+            }
+            // Further names of a symbolic link could be on the way to the next, but for those that come last.
+            if existing.is(Kind::SymbolicLink) && !is_last {
+                break;
             }
         }
         Ok(first)
