@@ -423,19 +423,25 @@ async fn no_place_of_a_symbolic_link_is_left_empty() {
     let world = World::new();
     let folder = world.local("here");
     let many: String = (0..600).map(|n| format!("('many{n}', SYMTYPE, 'many'), ")).collect();
+    // Whether those that another name has replaced are spoken of depends on the file system.
     for (number, (members, expected, code)) in [
-        ("('d/l', SYMTYPE, 't'), ('h', LNKTYPE, 'x/l')", "link d/l t 2|link h t 2", 0),
-        ("('d/l', SYMTYPE, 't'), ('d/l', LNKTYPE, 'x/l')", "link d/l t 1", 0),
-        ("('d/l', SYMTYPE, 't'), ('x/l', LNKTYPE, 'd/l')", "link d/l t 1", 0),
-        ("('d/l', SYMTYPE, 't'), ('x/l', REGTYPE, ''), ('h', LNKTYPE, 'd/l')", "file d/l  2|file h  2", 0),
+        ("('d/l', SYMTYPE, 't'), ('h', LNKTYPE, 'x/l')", "link d/l t 2|link h t 2", Some(0)),
+        ("('d/l', SYMTYPE, 't'), ('d/l', LNKTYPE, 'x/l')", "link d/l t 1", Some(0)),
+        ("('d/l', SYMTYPE, 't'), ('x/l', LNKTYPE, 'd/l')", "link d/l t 1", Some(0)),
+        ("('d/l', SYMTYPE, 't'), ('x/l', REGTYPE, ''), ('h', LNKTYPE, 'd/l')", "file d/l  2|file h  2", None),
         (
             "('d/l', SYMTYPE, 't'), ('x/l', LNKTYPE, 'd/l'), ('h', LNKTYPE, 'x/l'), ('i', LNKTYPE, 'd/l')",
             "link d/l t 3|link h t 3|link i t 3",
-            0,
+            Some(0),
         ),
-        ("('s', SYMTYPE, 't'), ('s', LNKTYPE, 'missing')", "link s t 1", 2),
-        (&format!("('d/l', SYMTYPE, 't'), {many} ('x/l', SYMTYPE, 'u')"), "link d/l u 1", 0),
-        ("('d/s', DIRTYPE, ''), ('x/s', SYMTYPE, 't')", "link d/s t 1", 2),
+        ("('s', SYMTYPE, 't'), ('s', LNKTYPE, 'missing')", "link s t 1", Some(2)),
+        (&format!("('d/l', SYMTYPE, 't'), {many} ('x/l', SYMTYPE, 'u')"), "link d/l u 1", None),
+        ("('d/s', DIRTYPE, ''), ('x/s', SYMTYPE, 't')", "link d/s t 1", Some(2)),
+        ("('p/l', SYMTYPE, 't'), ('x', SYMTYPE, 'u'), ('x', DIRTYPE, ''), ('x/l', REGTYPE, '')", "file d/l  1|file x/l  1", Some(2)),
+        ("('s1', SYMTYPE, 'a'), ('s2', SYMTYPE, 'b'), ('s2', LNKTYPE, 's1'), ('s3', SYMTYPE, 'c')", "link s1 a 2|link s2 a 2|link s3 c 1", Some(0)),
+        ("('l', SYMTYPE, 'a'), ('h', LNKTYPE, 'l'), ('h', SYMTYPE, 'b')", "link h b 1|link l a 1", Some(0)),
+        ("('l', SYMTYPE, 'a'), ('h', LNKTYPE, 'l'), ('h', DIRTYPE, '')", "link l a 1", Some(0)),
+        ("('l', SYMTYPE, 'a'), ('h', LNKTYPE, 'l'), ('q/f', REGTYPE, ''), ('h', DIRTYPE, ''), ('h', LNKTYPE, 'l')", "link h a 2|link l a 2|file q/f  1", Some(0)),
     ]
     .into_iter()
     .enumerate()
@@ -444,16 +450,17 @@ async fn no_place_of_a_symbolic_link_is_left_empty() {
         let (near, far) = (format!("out{number}"), world.url(&format!("out{number}")));
         world.local(&format!("here/{near}/d"));
         std::os::unix::fs::symlink("d", folder.join(&near).join("x")).unwrap();
+        std::os::unix::fs::symlink("x", folder.join(&near).join("p")).unwrap();
         world.kurma(&folder, &["cp", "-a", &near, &far]);
         for place in [&near, &far] {
             let ended = output(kurma(&folder).args(["untar", "-f", "places.tar", "-C", place]));
             let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-            assert_eq!(ended.status.code(), Some(code), "{members}: {said}");
+            assert!(code.is_none_or(|code| ended.status.code() == Some(code)), "{members}: {said}");
         }
         let back = format!("back{number}");
         world.kurma(&folder, &["cp", "-a", &far, &back]);
         for place in [&near, &back] {
-            let format = ["-type", "d", "-o", "-name", "x", "-o", "-name", "many*", "-o"];
+            let format = ["-type", "d", "-o", "(", "-name", "[px]", "-type", "l", ")", "-o", "-name", "many*", "-o"];
             let format = [
                 &format[..],
                 &["-type", "l", "-printf", "link %P %l %n\n", "-o", "-printf", "file %P %l %n\n"],

@@ -41,6 +41,8 @@ const SPARSE: &[u8] = b"GNU.sparse.";
 /// Bytes of what a symbolic link leads to at most, as in Linux.
 const LINK: usize = 4095;
 
+const IN_ITS_PLACE: &str = "something else of the archive has its place, or is on the way";
+
 /// Directories that are known to be there.
 const KNOWN: usize = 100_000;
 
@@ -85,6 +87,8 @@ struct Unpacker<'a> {
     placeholders: HashMap<Identity, Placeholder>,
     /// How many there were.
     links_seen: usize,
+    /// Hard links that are still to be made, if there were symbolic ones before.
+    further_names: HashSet<Bytes>,
     /// What directories are to get when all is in them, by their path.
     directories: BTreeMap<Bytes, NewAttributes>,
     /// Whether the names of files are taken already, and those of directories.
@@ -104,6 +108,8 @@ struct Link {
     attributes: NewAttributes,
     /// What has its place, once that is there. A later member may have replaced it.
     placeholder: Option<Identity>,
+    /// Whether a later member has the same path.
+    has_successor: bool,
 }
 
 struct Placeholder {
@@ -172,6 +178,7 @@ pub async fn unpack(
         links: BTreeMap::new(),
         placeholders: HashMap::new(),
         links_seen: 0,
+        further_names: HashSet::new(),
         directories: BTreeMap::new(),
         files: Guess::default(),
         folders: Guess::default(),
@@ -251,20 +258,16 @@ impl Unpacker<'_> {
         }
         self.flush().await?;
         let directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
-        let mut before = Vec::new();
+        let before = self.directories_at(directories.iter().map(|(path, _)| path)).await?;
+        let mut after = None;
         if !self.links.is_empty() {
-            before = self.directories_at(directories.iter().map(|(path, _)| path)).await?;
             self.make_links().await?;
+            after = Some(self.directories_at(directories.iter().map(|(path, _)| path)).await?);
         }
-        let mut same = vec![true; directories.len()];
-        if !before.is_empty() {
-            let after = self.directories_at(directories.iter().map(|(path, _)| path)).await?;
-            same = before
-                .into_iter()
-                .zip(after)
-                .map(|(before, after)| before.is_some() && before == after)
-                .collect();
-        }
+        let is_there = |(at, before): (usize, &Option<_>)| {
+            before.is_some() && after.as_ref().is_none_or(|after| after[at] == *before)
+        };
+        let same: Vec<bool> = before.iter().enumerate().map(is_there).collect();
         // Those inside first: permissions may not let anybody in afterwards.
         for ((path, attributes), same) in directories.into_iter().zip(same).rev() {
             let (target, follow) = (self.at(&path), path == self.root.target.path());
@@ -272,8 +275,8 @@ impl Unpacker<'_> {
                 self.steps.push(Step::SetAttributes { target, attributes, follow });
             } else {
                 let shown = quoted_if_needed(&self.root.show(&target));
-                let what = "Cannot change owner, mode or time: something else of the archive has its place, or is on the way";
-                self.session.complain_with(2, format_args!("{shown}: {what}"));
+                let what = format_args!("{shown}: Cannot change owner, mode or time: {IN_ITS_PLACE}");
+                self.session.complain_with(2, what);
             }
         }
         self.flush().await
@@ -311,27 +314,38 @@ impl Unpacker<'_> {
     async fn make_links(&mut self) -> Result<(), Failure> {
         let mut links: Vec<_> = std::mem::take(&mut self.links).into_iter().collect();
         links.sort_unstable_by_key(|(_, link)| link.number);
-        let mut firsts = HashMap::new();
+        // As long as there is none of them, no path leads through one.
+        let mut placed = Vec::new();
         for part in links.chunks(MEMBERS) {
-            let part: Vec<_> =
-                part.iter().filter_map(|(path, link)| Some((path, link, link.placeholder?))).collect();
-            let places = part.iter().map(|(path, ..)| self.at(path)).collect();
+            let places = part.iter().map(|(path, _)| self.at(path)).collect();
             let found = self.root.client.attributes_of_each(places, Identity::WANTED, false).await;
-            for ((path, link, placeholder), found) in part.into_iter().zip(found.map_err(Failure::failed)?) {
-                let target = self.at(path);
+            for ((path, link), found) in part.iter().zip(found.map_err(Failure::failed)?) {
+                let is_placed = link.placeholder.is_some();
                 match found {
-                    Ok(found) if placeholder == Identity::of(&found) => {}
-                    Ok(_) => continue,
-                    Err(error) => {
-                        self.complain(&target, "Cannot create symlink", &error)?;
+                    Ok(found) if link.placeholder == Some(Identity::of(&found)) => placed.push((path, link)),
+                    Err(error) if is_placed => {
+                        self.complain(&self.at(path), "Cannot create symlink", &error)?
+                    }
+                    Ok(_) if is_placed && !link.has_successor => {
+                        let shown = quoted_if_needed(&self.root.show(&self.at(path)));
+                        let what = format_args!("{shown}: Cannot create symlink: {IN_ITS_PLACE}");
+                        self.session.complain_with(2, what);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut firsts = HashMap::new();
+        for part in placed.chunks(MEMBERS) {
+            for (path, link) in part {
+                let target = self.at(path);
+                if let Some(file) = link.placeholder.and_then(|it| it.file) {
+                    if let Some(first) = firsts.get(&file) {
+                        self.steps.push(Step::HardLink { existing: self.at(first), new: target });
                         continue;
                     }
+                    firsts.insert(file, Bytes::clone(path));
                 }
-                if let Some(first) = firsts.get(&placeholder) {
-                    self.steps.push(Step::HardLink { existing: self.at(first), new: target });
-                    continue;
-                }
-                firsts.insert(placeholder, path.clone());
                 self.steps.push(Step::MakeSymbolicLink { target: target.clone(), text: link.text.clone() });
                 if link.attributes != NewAttributes::default() {
                     let attributes = link.attributes.clone();
@@ -343,9 +357,15 @@ impl Unpacker<'_> {
         Ok(())
     }
 
+    fn succeed(&mut self, path: &Bytes) {
+        if let Some(link) = self.links.get_mut(path) {
+            link.has_successor = true;
+        }
+    }
+
     /// Keeps the place of a symbolic link.
     fn link(&mut self, target: Target, text: Bytes, attributes: NewAttributes) {
-        let create = Some(Creation { mode: 0o600, exclusive: true });
+        let create = Some(Creation { mode: 0, exclusive: true });
         let empty = Write { create, follow: false, ..Write::new(&target, 0, Bytes::new()) };
         self.steps.push(Step::Write(empty));
         self.remember_link(target.path().clone(), text, attributes, None);
@@ -361,18 +381,21 @@ impl Unpacker<'_> {
     ) {
         let number = self.links_seen;
         self.links_seen += 1;
-        self.links.insert(path, Link { number, text, attributes, placeholder });
+        self.links.insert(path, Link { number, text, attributes, placeholder, has_successor: false });
     }
 
     /// Takes what is known of a placeholder that was just made, or of a further name of something.
     fn placed(&mut self, path: &Bytes, found: Identity, is_further_name: bool) {
-        if is_further_name {
-            let Some(placeholder) = self.placeholders.get_mut(&found) else { return };
-            if !placeholder.names.contains(path) {
-                placeholder.names.push(path.clone());
-                let (text, attributes) = (placeholder.text.clone(), placeholder.attributes.clone());
-                self.remember_link(path.clone(), text, attributes, Some(found));
+        if found.file.is_none() {
+            if let Some(link) = self.links.get_mut(path).filter(|_| !is_further_name) {
+                link.placeholder = Some(found);
             }
+        } else if is_further_name {
+            let is_known = self.links.get(path).is_some_and(|link| link.placeholder == Some(found));
+            let Some(placeholder) = self.placeholders.get_mut(&found).filter(|_| !is_known) else { return };
+            placeholder.names.push(path.clone());
+            let (text, attributes) = (placeholder.text.clone(), placeholder.attributes.clone());
+            self.remember_link(path.clone(), text, attributes, Some(found));
         } else if let Some(link) = self.links.get_mut(path) {
             link.placeholder = Some(found);
             let (text, attributes) = (link.text.clone(), link.attributes.clone());
@@ -380,8 +403,18 @@ impl Unpacker<'_> {
             // What was known by the same before is gone.
             let gone = self.placeholders.insert(found, placeholder).map(|it| it.names).unwrap_or_default();
             for gone in gone.iter().filter(|gone| *gone != path) {
-                self.links.remove(gone);
+                if self.links.get(gone).is_some_and(|link| link.placeholder == Some(found)) {
+                    self.links.remove(gone);
+                }
             }
+        }
+    }
+
+    /// Before a member of this name is taken, those before it of that name are made, if they may be symbolic links.
+    async fn settle(&mut self, path: &Bytes) -> Result<(), Failure> {
+        match self.links.contains_key(path) || self.further_names.contains(path) {
+            true => self.flush().await,
+            false => Ok(()),
         }
     }
 
@@ -412,12 +445,10 @@ impl Unpacker<'_> {
         match member.kind {
             EntryType::Directory => {
                 if !path.is_empty() {
-                    if self.links.contains_key(target.path()) {
-                        self.flush().await?;
-                        let link = self.links.remove(target.path());
-                        if link.is_some_and(|link| link.placeholder.is_some()) {
-                            self.steps.push(Step::Remove(target.clone()));
-                        }
+                    self.settle(target.path()).await?;
+                    let link = self.links.remove(target.path());
+                    if link.is_some_and(|link| link.placeholder.is_some()) {
+                        self.steps.push(Step::Remove(target.clone()));
                     }
                     self.steps.push(Step::MakeDirectory { target: target.clone(), mode: 0o700 });
                     self.remember(target.clone());
@@ -425,13 +456,12 @@ impl Unpacker<'_> {
                 self.directories.insert(target.path().clone(), attributes);
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                self.succeed(target.path());
                 self.file(&member, target, attributes, pieces).await?;
             }
             EntryType::Symlink => {
                 let text = Bytes::from(member.link.unwrap_or_default());
-                if self.links.contains_key(target.path()) {
-                    self.flush().await?;
-                }
+                self.settle(target.path()).await?;
                 // It could not be made, but what is in the way would go.
                 if text.is_empty() || text.len() > LINK || text.contains(&0) {
                     let shown = quoted_if_needed(&member.path);
@@ -447,6 +477,8 @@ impl Unpacker<'_> {
                     let existing = self.root.target.join(&link);
                     self.steps.push(Step::HardLink { existing, new: target.clone() });
                     if self.links_seen > 0 {
+                        self.succeed(target.path());
+                        self.further_names.insert(target.path().clone());
                         let wanted = Identity::WANTED_OF_NAME;
                         self.steps.push(Step::GetAttributes { target, wanted, follow: false });
                     }
@@ -608,6 +640,7 @@ impl Unpacker<'_> {
 
     /// Makes what is on the list. What is in the way of something else than a directory is removed first.
     async fn flush(&mut self) -> Result<(), Failure> {
+        self.further_names.clear();
         self.make(false).await
     }
 }
