@@ -1,4 +1,6 @@
 //! Archives into trees: many members in one round trip, parents first.
+//!
+//! Symbolic links come last, and empty files have their places until then (docs/decisions/0038).
 
 mod make;
 
@@ -303,7 +305,10 @@ impl Unpacker<'_> {
             let found = self.root.client.execute_each(part.collect()).await.map_err(Failure::failed)?;
             left.drain(..found.len());
             files.extend(found.into_iter().map(|found| match found {
-                Ok(Done::Attributes(found)) if found.is(Kind::Directory) => Identity::of(&found).file,
+                // A server that numbers no files tells at least that it is one.
+                Ok(Done::Attributes(found)) if found.is(Kind::Directory) => {
+                    Some(Identity::of(&found).file.unwrap_or_default())
+                }
                 _ => None,
             }));
         }
