@@ -21,6 +21,15 @@ fn picture(folder: &Path, tree: &str) -> Vec<String> {
     lines
 }
 
+/// What `find` prints of a tree with these words, in the order of the names, which are second; with spaces for bars, and bars between lines.
+fn below(folder: &Path, tree: &str, words: &str) -> String {
+    let words: Vec<&str> = [tree, "-mindepth", "1"].into_iter().chain(words.split(' ')).collect();
+    let found = real("find", folder, &words).replace('|', " ");
+    let mut lines: Vec<&str> = found.lines().collect();
+    lines.sort_unstable_by_key(|line| line.split(' ').nth(1));
+    lines.join("|")
+}
+
 /// An archive of members with this name, kind, and what it links to, and with all permissions; files have their names as content.
 fn archive(folder: &Path, name: &str, members: &str) {
     let make = format!(
@@ -460,16 +469,8 @@ async fn no_place_of_a_symbolic_link_is_left_empty() {
         let back = format!("back{number}");
         world.kurma(&folder, &["cp", "-a", &far, &back]);
         for place in [&near, &back] {
-            let format = ["-type", "d", "-o", "(", "-name", "[px]", "-type", "l", ")", "-o", "-name", "many*", "-o"];
-            let format = [
-                &format[..],
-                &["-type", "l", "-printf", "link %P %l %n\n", "-o", "-printf", "file %P %l %n\n"],
-            ]
-            .concat();
-            let found = real("find", &folder, &[&[place.as_str(), "-mindepth", "1"], &format[..]].concat());
-            let mut found: Vec<&str> = found.lines().collect();
-            found.sort_unstable_by_key(|line| line.split(' ').nth(1));
-            assert_eq!(found.join("|"), expected, "{members} {place}");
+            let rest = "-type d -o ( -name [px] -type l ) -o -name many* -o -type l -printf link|%P|%l|%n\\n -o -printf file|%P|%l|%n\\n";
+            assert_eq!(below(&folder, place, rest), expected, "{members} {place}");
         }
     }
 }
@@ -509,23 +510,8 @@ async fn of_several_members_of_one_name_the_last_one_stays() {
             let back = format!("back{number}.{round}");
             world.kurma(&folder, &["cp", "-a", &far, &back]);
             for place in [&near, &back] {
-                let format = [
-                    "-type",
-                    "d",
-                    "-printf",
-                    "directory %P\n",
-                    "-o",
-                    "-type",
-                    "l",
-                    "-printf",
-                    "link %P %l\n",
-                ];
-                let format = [&format[..], &["-o", "-printf", "file %P %n\n"]].concat();
-                let found =
-                    real("find", &folder, &[&[place.as_str(), "-mindepth", "1"], &format[..]].concat());
-                let mut found: Vec<&str> = found.lines().collect();
-                found.sort_unstable_by_key(|line| line.split(' ').nth(1));
-                assert_eq!(found.join("|"), expected, "{members} {place}");
+                let rest = "-type d -printf directory|%P\\n -o -type l -printf link|%P|%l\\n -o -printf file|%P|%n\\n";
+                assert_eq!(below(&folder, place, rest), expected, "{members} {place}");
             }
         }
     }

@@ -87,7 +87,7 @@ struct Unpacker<'a> {
     links: BTreeMap<Bytes, Link>,
     /// By what has their place, of which there may be further names.
     placeholders: HashMap<Identity, Placeholder>,
-    /// How many there were.
+    /// How many links there were; the number of the next one.
     links_seen: usize,
     /// Hard links that are still to be made, if there were symbolic ones before.
     further_names: HashSet<Bytes>,
@@ -362,6 +362,7 @@ impl Unpacker<'_> {
         Ok(())
     }
 
+    /// Takes note that a later member has this path.
     fn succeed(&mut self, path: &Bytes) {
         if let Some(link) = self.links.get_mut(path) {
             link.has_successor = true;
