@@ -9,6 +9,7 @@ import inspect
 import itertools
 import os
 import pathlib
+import random
 import re
 import shutil
 import socket
@@ -25,8 +26,12 @@ NUMBERS = itertools.count()
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """One that nobody has now. Below those that connections begin at, so that none takes it before the server does; by chance, so that
+    tests side by side do not take the same."""
+    while True:
+        with contextlib.suppress(OSError):
+            with socket.create_server(("127.0.0.1", random.randrange(10_240, 32_240))) as listener:
+                return listener.getsockname()[1]
 
 
 #: The gateway, unless KURMA names another program.
