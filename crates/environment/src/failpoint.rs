@@ -15,6 +15,7 @@ pub const POINTS: &[(&str, &str)] = &[
     ("journal.torn-write", "half of a batch's bytes are on the disk"),
     ("journal.before-sync", "a batch is written and not yet durable"),
     ("journal.after-sync", "a batch is durable and nobody has been told"),
+    ("journal.segment-ended", "a segment says that the next one is begun, and nobody has been told"),
     ("journal.before-recycle", "segments are free by the books and not yet reused"),
     ("recovery.tail-found", "the end of the journal is found, and what is in it not yet made durable"),
     ("recovery.before-apply", "the journal is read again, its last transactions are not in the engine"),

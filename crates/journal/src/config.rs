@@ -1,4 +1,4 @@
-use crate::layout::{BLOCK, RUN_HEADER, record_space};
+use crate::layout::{BLOCK, MARK, RUN_HEADER, record_space};
 use crate::{JournalError, Lsn};
 
 /// Sizes and limits of a journal, in bytes.
@@ -75,7 +75,7 @@ impl JournalConfig {
     /// Bytes of records, each rounded to its blocks, that so many free segments hold whatever their order. A
     /// segment is left when the next record does not fit, so up to one record's worth of each may stay empty.
     pub(crate) fn holds(&self, segments: u64) -> u64 {
-        segments.saturating_mul(self.segment - self.lost())
+        segments.saturating_mul(self.segment - MARK - self.lost())
     }
 
     /// Free segments that hold the head-room.
@@ -104,7 +104,7 @@ impl JournalConfig {
         if self.segments() < 3 {
             return fail("the capacity must hold at least three segments");
         }
-        if record_space(self.max_record) > self.segment - RUN_HEADER {
+        if record_space(self.max_record) > self.segment - RUN_HEADER - MARK {
             return fail(
                 "the largest record does not fit a segment; enlarge segments or lower the record limit",
             );

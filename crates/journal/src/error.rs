@@ -62,6 +62,18 @@ pub enum JournalError {
         what: &'static str,
     },
 
+    /// The newest segment is missing, or neither copy of its header is intact: the one before it says that it was there. Nothing
+    /// was changed; bring its file back, or restore the node from its backup.
+    #[error(
+        "journal: the newest segment, which follows {}, is missing or has lost its header, and with it what was acknowledged \
+         last; bring its file back from the disk's mirror, or restore the node from its backup",
+        before.display()
+    )]
+    NewestSegmentLost {
+        /// The segment before it.
+        before: PathBuf,
+    },
+
     /// Two files begin as the same segment, which the journal never does: somebody copied one, or brought an old one
     /// back. Nothing was changed.
     #[error(

@@ -217,6 +217,9 @@ impl Tail {
                     behind_header = true;
                     (last_write, last_records, before_last) = (at, Vec::new(), oldest);
                 }
+                Step::Continues => {
+                    return Err(JournalError::NewestSegmentLost { before: walk.file.path.clone() });
+                }
                 Step::End | Step::Invalid => break,
             }
         }

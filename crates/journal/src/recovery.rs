@@ -42,7 +42,7 @@ impl Iterator for Recovery {
                         return Some(Err(damaged));
                     }
                 }
-                Ok(Step::Invalid) => {
+                Ok(Step::Invalid | Step::Continues) => {
                     let damaged = self.segments.front().map(|walk| walk.damaged("a batch of records"));
                     self.segments.clear();
                     return damaged.map(Err);

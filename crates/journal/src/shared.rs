@@ -10,7 +10,7 @@ use seal::{NodeKey, SegmentKey};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::batch::{Batch, record_length};
-use crate::layout::{BATCH_HEAD, RUN_HEADER, RunHeader, record_space};
+use crate::layout::{BATCH_HEAD, BLOCK, MARK, RUN_HEADER, RunHeader, record_space};
 use crate::pen::Pen;
 use crate::segment::{Segment, SegmentFile};
 use crate::space::{Reservation, Space};
@@ -90,9 +90,14 @@ impl State {
         self.failed.clone().or(self.stop.then_some(JournalError::Closed))
     }
 
+    /// Where what can be placed in the current segment ends.
+    fn end_of_segment(&self) -> u64 {
+        self.current_bytes - MARK
+    }
+
     /// Bytes of the current segment behind everything placed in it.
     pub(crate) fn rest_of_segment(&self) -> u64 {
-        self.current_bytes - self.open.as_ref().map_or(self.at, Batch::end).min(self.current_bytes)
+        self.end_of_segment().saturating_sub(self.open.as_ref().map_or(self.at, Batch::end))
     }
 
     /// Segments that cannot be reused yet.
@@ -208,7 +213,7 @@ impl Shared {
     fn batch_for<'a>(&self, state: &'a mut State, length: u64) -> &'a mut Batch {
         let fits = state.open.as_ref().is_some_and(|open| {
             let after = open.length() + length;
-            open.start() + after <= state.current_bytes && (open.is_empty() || after <= self.config.batch)
+            open.start() + after <= state.end_of_segment() && (open.is_empty() || after <= self.config.batch)
         });
         if !fits {
             self.close_batch(state);
@@ -232,7 +237,9 @@ impl Shared {
         let header = if state.run_key.is_some() { 0 } else { RUN_HEADER };
         let mut run = None;
         let mut previous_end = state.at;
-        if state.at + header + BATCH_HEAD + length > state.current_bytes {
+        let mut mark = None;
+        if state.at + header + BATCH_HEAD + length > state.end_of_segment() {
+            mark = self.mark(state).map(Box::new);
             let next = Arc::new(Segment::new(state.current.sequence + 1));
             let left = std::mem::replace(&mut state.current, next);
             state.live.insert(left.sequence, (left, state.next_lsn));
@@ -262,7 +269,19 @@ impl Shared {
         state.run_key = Some(key.clone());
         let number = state.batch_number;
         state.batch_number += 1;
-        Batch::new(state.current.clone(), run, key, state.at, number, state.next_lsn, state.oldest_segment)
+        let (segment, oldest) = (state.current.clone(), state.oldest_segment);
+        let mut batch = Batch::new(segment, run, key, state.at, number, state.next_lsn, oldest);
+        batch.mark = mark;
+        batch
+    }
+
+    /// What says, behind everything in the current segment, that another one has been begun. None where this process has
+    /// written nothing: an earlier one may have been interrupted when it wrote to this place, under the same key.
+    fn mark(&self, state: &State) -> Option<Batch> {
+        let key = state.run_key.clone().filter(|_| state.at + BLOCK <= state.current_bytes)?;
+        let (segment, number) = (state.current.clone(), state.batch_number);
+        let mark = Batch::new(segment, None, key, state.at, number, state.next_lsn, state.oldest_segment);
+        Some(mark.that_continues())
     }
 
     /// Lets go of all segments whose records lie below `up_to`.

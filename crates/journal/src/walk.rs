@@ -21,6 +21,8 @@ pub(crate) enum Step {
     Run,
     /// The known end of the segment.
     End,
+    /// What says that the next segment was begun.
+    Continues,
     /// Nothing that continues the segment.
     Invalid,
 }
@@ -88,6 +90,9 @@ impl Walk {
         }
         let start = self.at;
         if let Some((head, records)) = self.batch().map_err(|cause| self.read_error(cause))? {
+            if head.continues {
+                return Ok(Step::Continues);
+            }
             self.at = (start + head.length).next_multiple_of(BLOCK);
             self.batch_number += 1;
             self.next_lsn = Lsn(head.first_lsn.0 + u64::from(head.records));

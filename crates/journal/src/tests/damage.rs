@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::layout::{BLOCK, RUN_HEADER};
+use crate::layout::{BATCH_HEAD, BLOCK, RUN_HEADER};
 use environment::Disk;
 
 /// A journal of several segments with a record in each batch; the first offset of each record's batch.
@@ -101,6 +101,65 @@ async fn one_damaged_copy_of_a_header_does_no_harm_and_two_are_reported() {
     }
 }
 
+/// Takes what says that another segment follows, the last that was written.
+fn take_mark(bytes: &mut [u8]) {
+    let mut blocks = bytes.chunks_mut(BLOCK as usize).rev();
+    let mark = blocks.find(|block| block.iter().any(|byte| *byte != 0)).unwrap();
+    assert!(mark[BATCH_HEAD as usize..].iter().all(|byte| *byte == 0), "no records");
+    mark.fill(0);
+}
+
+#[tokio::test]
+async fn the_newest_segment_is_missed_however_much_of_it_is_lost() {
+    let whole = MemoryDisk::new();
+    let places = filled(&whole, 40).await;
+    let newest = places[39].0;
+    let lose_header = |disk: &MemoryDisk, with: u8| {
+        disk.damage(&file_of(disk, newest), |bytes| bytes[..RUN_HEADER as usize].fill(with));
+    };
+    for lose in [
+        &|disk: &MemoryDisk| disk.remove(&file_of(disk, newest)).unwrap(),
+        &|disk: &MemoryDisk| lose_header(disk, 0),
+        &|disk: &MemoryDisk| lose_header(disk, 0xa5),
+        &|disk: &MemoryDisk| disk.damage(&file_of(disk, newest), |bytes| bytes.fill(0)),
+    ] as [&dyn Fn(&MemoryDisk); 4]
+    {
+        let disk = whole.kill();
+        lose(&disk);
+        let before = disk.files();
+        let error = try_open(&disk).err().expect("what was acknowledged last is lost");
+        assert!(matches!(error, JournalError::NewestSegmentLost { .. }), "{error}");
+        assert_eq!(disk.files(), before);
+        // Not so if it was never begun: everything before is there.
+        disk.damage(&file_of(&disk, newest - 1), take_mark);
+        let expected: Vec<u64> = (1..=40).filter(|lsn| places[*lsn as usize - 1].0 < newest).collect();
+        assert_eq!(lsns(&open(&disk).1), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_segment_that_is_full_to_its_end_says_that_another_follows() {
+    let disk = MemoryDisk::new();
+    let (journal, _) = open(&disk);
+    let mut newest = 0;
+    // In the first segment, with its two headers, one block after the other, as far as it goes.
+    for name in 0.. {
+        let appended = append(&journal, record(name, 10, &[10])).await.unwrap();
+        journal.durable(appended.lsn).await.unwrap();
+        newest = appended.refs[0].segment;
+        if newest > 1 {
+            break;
+        }
+    }
+    drop(journal);
+    let disk = disk.kill();
+    let first = disk.files().into_iter().find(|file| file.0 == file_of(&disk, 1)).unwrap().1;
+    let last = &first[first.len() - BLOCK as usize..];
+    assert!(last[..BATCH_HEAD as usize].iter().any(|byte| *byte != 0), "up to its last block");
+    disk.remove(&file_of(&disk, newest)).unwrap();
+    assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })));
+}
+
 #[tokio::test]
 async fn a_missing_segment_is_reported() {
     use environment::Disk;
@@ -179,6 +238,10 @@ async fn a_file_that_lost_its_header_is_not_used_again_with_what_it_still_holds(
         bytes[..RUN_HEADER as usize].fill(0);
     });
 
+    assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })));
+    // As if it had been left by a process that had written nothing in it.
+    disk.damage(&file_of(&disk, newest - 2), take_mark);
+
     // Which records were in the two is nowhere to be seen; what is appended from now on must stay.
     let (journal, found) = open(&disk);
     let before = lsns(&found);
@@ -192,10 +255,10 @@ async fn a_file_that_lost_its_header_is_not_used_again_with_what_it_still_holds(
 #[tokio::test]
 async fn a_file_that_a_torn_write_would_have_made_another_segment_is_not_used_again_with_that_header() {
     let disk = MemoryDisk::new();
-    filled(&disk, 40).await;
+    filled(&disk, 38).await;
     let (journal, _) = open(&disk);
     // All but the current segment can be used again.
-    let last = append(&journal, record(40, 10, &[10])).await.unwrap();
+    let last = append(&journal, record(38, 10, &[10])).await.unwrap();
     let (lsn, current) = (last.lsn, last.refs[0].segment);
     journal.durable(lsn).await.unwrap();
     journal.release(lsn);

@@ -75,7 +75,7 @@ async fn released_payloads_are_gone_and_never_other_bytes() {
     let old = append(&journal, record(1, 10, &[500])).await.unwrap();
     let last = fill(&journal).await;
     journal.release(last.next());
-    for name in 0..60 {
+    for name in 0..50 {
         let lsn = append(&journal, record(name, 10, &[6000])).await.unwrap().lsn;
         journal.durable(lsn).await.unwrap();
         assert!(matches!(journal.read(old.refs[0]).await, Err(JournalError::NoSuchPayload { .. })));
@@ -259,7 +259,7 @@ async fn a_journal_without_any_room_opens_with_the_head_room_and_shrinks_again()
     // As little as that is enough to write back what a journal of four times the size held.
     let small = JournalConfig { writer: WriterKind::Task, ..JournalConfig::small(256 << 10) };
     let small = JournalConfig { segment: config().segment, max_record: config().max_record, ..small };
-    let small = JournalConfig { capacity: 10 * small.segment, headroom: config().headroom, ..small };
+    let small = JournalConfig { capacity: 11 * small.segment, headroom: config().headroom, ..small };
     let disk = disk.kill();
     let (journal, recovery) =
         Journal::open(disk.environment(), Path::new(DIRECTORY), &key(), small.clone()).unwrap();
@@ -272,7 +272,7 @@ async fn a_journal_without_any_room_opens_with_the_head_room_and_shrinks_again()
     let client = journal.reserve(4000, Priority::Client).await.unwrap();
     let lsn = journal.append(record(3, 10, &[]), client).unwrap().lsn;
     journal.durable(lsn).await.unwrap();
-    assert!(before > 10 && files(&disk) <= 10, "{before} {}", files(&disk));
+    assert!(before > 11 && files(&disk) <= 11, "{before} {}", files(&disk));
 }
 
 #[tokio::test(start_paused = true)]
