@@ -8,7 +8,7 @@ use crate::layout::{
     sealed_payload,
 };
 use crate::sealing::TAG;
-use crate::segment::Segment;
+use crate::segment::{Mark, Segment};
 use crate::{Attachment, Lsn, PayloadRef, Record};
 
 /// Lengths in front of each attachment's descriptor.
@@ -44,10 +44,8 @@ pub(crate) struct Batch {
     start: u64,
     number: u64,
     first_lsn: Lsn,
-    /// Ends the segment before, once this batch is durable, which is the first one of another.
-    pub mark: Option<Box<Batch>>,
-    /// It has no records, and says that the next segment has been begun.
-    continues: bool,
+    /// To be written when this batch is durable.
+    pub mark: Option<Mark>,
     /// Oldest segment that was needed when the batch was closed. What is released later may have become unneeded by
     /// a record of a later batch, so only a later batch may forget it.
     pub oldest_segment: u64,
@@ -77,17 +75,11 @@ impl Batch {
             number,
             first_lsn,
             mark: None,
-            continues: false,
             oldest_segment,
             length,
             records: Vec::new(),
             payloads: Vec::new(),
         }
-    }
-
-    /// The end of a segment behind which another one has been begun.
-    pub(crate) fn that_continues(self) -> Batch {
-        Batch { continues: true, ..self }
     }
 
     /// First offset behind the batch and its padding.
@@ -165,7 +157,6 @@ impl Batch {
             length: self.length,
             records: self.records.len() as u32,
             oldest_segment,
-            continues: self.continues,
         };
         out.reserve((self.length + BLOCK) as usize);
         out.extend_from_slice(&head.encode(&self.key, self.start));

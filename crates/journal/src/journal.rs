@@ -63,7 +63,7 @@ impl Journal {
     /// Opens the journal in `directory`, or makes a new one, and finds the records it holds.
     ///
     /// A torn write at the end is cut off: nobody was promised what it held. Damage anywhere else is an error
-    /// (`Damaged`), here or from the iterator, and changes nothing. The files are touched by this call only to
+    /// (`Damaged`, `NewestSegmentLost`), here or from the iterator, and changes nothing. The files are touched by this call only to
     /// make durable what a crash had left in the page cache. Blocks. With [`WriterKind::Task`] it must be called
     /// on a tokio runtime.
     pub fn open(

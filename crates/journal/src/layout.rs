@@ -11,7 +11,7 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) const RUN_HEADER: u64 = 2 * BLOCK;
 /// A sealed batch head.
 pub(crate) const BATCH_HEAD: u64 = 48 + TAG as u64;
-/// Bytes at the end of a segment that are kept for the batch that says that the next one has been begun.
+/// Bytes at the end of a segment that are kept for one copy of the header that says that the next one has been begun.
 pub(crate) const MARK: u64 = BLOCK;
 /// Clear lengths in front of a record's sealed body.
 pub(crate) const RECORD_LENGTHS: u64 = 8;
@@ -137,8 +137,6 @@ pub(crate) struct BatchHead {
     pub records: u32,
     /// Oldest segment that is still needed.
     pub oldest_segment: u64,
-    /// The next segment has been begun.
-    pub continues: bool,
 }
 
 impl BatchHead {
@@ -149,7 +147,6 @@ impl BatchHead {
         out[16..24].copy_from_slice(&self.length.to_be_bytes());
         out[24..32].copy_from_slice(&u64::from(self.records).to_be_bytes());
         out[32..40].copy_from_slice(&self.oldest_segment.to_be_bytes());
-        out[40..48].copy_from_slice(&u64::from(self.continues).to_be_bytes());
         let tag = key.seal_at(at, HEAD_AAD, &mut out[..48]);
         out[48..].copy_from_slice(&tag);
         out
@@ -165,7 +162,6 @@ impl BatchHead {
             length: number(&plain[16..]),
             records: u32::try_from(number(&plain[24..])).ok()?,
             oldest_segment: number(&plain[32..]),
-            continues: number(&plain[40..]) != 0,
         })
     }
 }

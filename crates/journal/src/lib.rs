@@ -71,7 +71,7 @@
 //!
 //! | offset | length | content |
 //! |---|---|---|
-//! | 0 | 48 | sealed: number of the batch in its run 8, number of its first record 8, bytes of the batch 8, records in it 8, oldest segment still needed 8, 1 if the next segment has been begun 8 |
+//! | 0 | 48 | sealed: number of the batch in its run 8, number of its first record 8, bytes of the batch 8, records in it 8, oldest segment still needed 8, zero 8 |
 //! | 48 | 16 | tag; position = offset of the batch, associated data = `batch` |
 //! | 64 | | the records, then zeros up to the next multiple of 4,096 |
 //!
@@ -94,10 +94,10 @@
 //! written again and synced before it counts. The first run of a new process begins at the tail, with a new key. A journal
 //! that was closed ends with a batch without records: so damage of the very last batch is told from a torn write as well.
 //!
-//! When the first batch of a segment is durable, and before anybody is told, a batch without records behind the last one of the
-//! segment before says so: the loss of the newest segment leaves no gap in the row of numbers, and a header of which nothing is
-//! left looks as if it had never been written. Only a process that leaves a segment in which it has written nothing says
-//! nothing there: an earlier one may have been interrupted at this place, under the same key.
+//! When the first batch of a segment is durable, and before anybody is told, one copy of a header with its numbers is written behind
+//! the last batch of the segment before, sealed for that place under a key of its own. Where recovery meets it, the next segment was
+//! there. Without it the loss of the newest segment would leave no gap in the row of numbers, and a header of which nothing is
+//! left looks as if it had never been written. What a process was interrupted in saying, the next one says with its first batch.
 //!
 //! A released segment is overwritten only when a durable batch says that it is not needed.
 

@@ -9,7 +9,7 @@ use seal::{NodeKey, SegmentKey};
 use crate::files::Files;
 use crate::layout::{RUN_HEADER, RunHeader};
 use crate::recovery::Recovery;
-use crate::segment::{Segment, SegmentFile};
+use crate::segment::{Mark, Segment, SegmentFile};
 use crate::shared::State;
 use crate::space::Space;
 use crate::walk::{Step, Walk};
@@ -54,6 +54,7 @@ pub(crate) fn open(
         next_file: files.last_index,
         filler_gone: false,
         oldest_segment: 1,
+        unmarked: None,
         tail_unproven: false,
         space: Space::default(),
         failed: None,
@@ -66,6 +67,15 @@ pub(crate) fn open(
         let tail = Tail::find(newest.file, newest.header, newest.key, node_key)?;
         environment::failpoint!("recovery.tail-found");
         tail.make_durable().map_err(fail("syncing"))?;
+        let before = files.segments.last().filter(|it| it.header.segment + 1 == tail.header.segment);
+        if let Some(before) = before {
+            let segment = Arc::new(Segment::new(before.header.segment));
+            segment.set_file(before.file.clone());
+            let mark = Mark { segment, next: tail.header.clone() };
+            if !mark.is_there(node_key).map_err(fail("reading"))? {
+                state.unmarked = Some(mark);
+            }
+        }
         let walk = tail.walk;
         state.current = walk.segment.clone();
         state.current_bytes = walk.file.bytes;

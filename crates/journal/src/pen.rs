@@ -125,22 +125,13 @@ impl Pen {
         }
         environment::failpoint!("journal.after-sync");
         if let Some(mark) = &batch.mark {
-            self.end_segment(mark)?;
+            mark.write(&shared.environment, &shared.node_key)?;
+            environment::failpoint!("journal.segment-ended");
         }
         if self.buffer.capacity() > KEPT_BUFFER {
             self.buffer = Vec::new();
         }
         debug_assert!(batch.length() >= BATCH_HEAD);
-        Ok(())
-    }
-
-    /// Says in a segment that the next one is there: whatever happens to that one's header, it will be missed.
-    fn end_segment(&mut self, mark: &Batch) -> io::Result<()> {
-        let Some(file) = mark.segment.file() else { return Ok(()) };
-        let offset = mark.encode(&mut self.buffer);
-        file.file.write_all_at(&[IoSlice::new(&self.buffer)], offset)?;
-        file.file.sync_data()?;
-        environment::failpoint!("journal.segment-ended");
         Ok(())
     }
 }

@@ -3,11 +3,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use environment::{Disk, DiskFile};
+use environment::mutant::{Mutant, is_broken};
+use environment::{Disk, DiskFile, Environment};
 use parking_lot::RwLock;
-use seal::SegmentKey;
+use seal::{NodeKey, SegmentKey};
 
-use crate::layout::{CHUNK, CHUNK_AAD, sealed_payload};
+use crate::layout::{CHUNK, CHUNK_AAD, Found, MARK, RunHeader, sealed_payload};
 use crate::sealing::{TAG, open_in_place};
 use crate::{JournalError, PayloadRef};
 
@@ -55,6 +56,44 @@ impl SegmentFile {
     /// The number in a segment file's name.
     pub(crate) fn index(path: &Path) -> Option<u64> {
         path.file_name()?.to_str()?.strip_prefix("segment-")?.strip_suffix(".journal")?.parse().ok()
+    }
+}
+
+/// What a segment says, once the next one is begun durably, behind everything in it: that it was. The next one is missed from then on,
+/// whatever is lost of it.
+pub(crate) struct Mark {
+    pub segment: Arc<Segment>,
+    /// The header of the next one.
+    pub next: RunHeader,
+}
+
+impl Mark {
+    /// Whether it stands there.
+    pub(crate) fn is_there(&self, node_key: &NodeKey) -> io::Result<bool> {
+        let (Some(file), at) = (self.segment.file(), self.next.previous_end) else { return Ok(false) };
+        if at + MARK > file.bytes {
+            return Ok(false);
+        }
+        let mut block = vec![0; MARK as usize];
+        file.file.read_exact_at(&mut block, at)?;
+        let found = RunHeader::decode(&block, node_key, at);
+        Ok(matches!(found, Found::Header(header, _) if header.segment == self.next.segment))
+    }
+
+    /// Writes it, durably. There is no room in a segment that was filled before room was kept.
+    pub(crate) fn write(&self, environment: &Environment, node_key: &NodeKey) -> io::Result<()> {
+        let at = self.next.previous_end;
+        let Some(file) = self.segment.file().filter(|file| at + MARK <= file.bytes) else { return Ok(()) };
+        // Under a key of its own: an earlier process may have been interrupted in writing something else to this place.
+        let mut salt = [0; 32];
+        environment.entropy.fill(&mut salt);
+        let key = SegmentKey::derive(node_key, "journal", &salt);
+        let mark = RunHeader { salt, ..self.next.clone() }.encode(&key, at);
+        file.file.write_all_at(&[IoSlice::new(&mark[..MARK as usize])], at)?;
+        if !is_broken(Mutant::SyncDropped) {
+            file.file.sync_data()?;
+        }
+        Ok(())
     }
 }
 

@@ -10,9 +10,9 @@ use seal::{NodeKey, SegmentKey};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::batch::{Batch, record_length};
-use crate::layout::{BATCH_HEAD, BLOCK, MARK, RUN_HEADER, RunHeader, record_space};
+use crate::layout::{BATCH_HEAD, MARK, RUN_HEADER, RunHeader, record_space};
 use crate::pen::Pen;
-use crate::segment::{Segment, SegmentFile};
+use crate::segment::{Mark, Segment, SegmentFile};
 use crate::space::{Reservation, Space};
 use crate::{Appended, JournalConfig, JournalError, Lsn, PayloadRef, Record};
 
@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub next_file: u64,
     /// Oldest segment that is needed.
     pub oldest_segment: u64,
+    /// What the segment before the current one does not say, because the process that left it was interrupted.
+    pub unmarked: Option<Mark>,
     /// Records that the last batch on the disk carries; one without records proves that it is whole.
     pub tail_unproven: bool,
     pub space: Space,
@@ -237,12 +239,12 @@ impl Shared {
         let header = if state.run_key.is_some() { 0 } else { RUN_HEADER };
         let mut run = None;
         let mut previous_end = state.at;
-        let mut mark = None;
+        let mut left = None;
         if state.at + header + BATCH_HEAD + length > state.end_of_segment() {
-            mark = self.mark(state).map(Box::new);
             let next = Arc::new(Segment::new(state.current.sequence + 1));
-            let left = std::mem::replace(&mut state.current, next);
-            state.live.insert(left.sequence, (left, state.next_lsn));
+            let segment = std::mem::replace(&mut state.current, next);
+            state.live.insert(segment.sequence, (segment.clone(), state.next_lsn));
+            left = Some(segment);
             previous_end = std::mem::replace(&mut state.at, 0);
             state.current_bytes = self.config.segment;
             state.run_key = None;
@@ -271,17 +273,13 @@ impl Shared {
         state.batch_number += 1;
         let (segment, oldest) = (state.current.clone(), state.oldest_segment);
         let mut batch = Batch::new(segment, run, key, state.at, number, state.next_lsn, oldest);
-        batch.mark = mark;
+        // If this process leaves a segment at once, what that one says is enough.
+        let unmarked = state.unmarked.take();
+        batch.mark = match (left, &batch.run) {
+            (Some(segment), Some(next)) => Some(Mark { segment, next: next.clone() }),
+            _ => unmarked,
+        };
         batch
-    }
-
-    /// What says, behind everything in the current segment, that another one has been begun. None where this process has
-    /// written nothing: an earlier one may have been interrupted when it wrote to this place, under the same key.
-    fn mark(&self, state: &State) -> Option<Batch> {
-        let key = state.run_key.clone().filter(|_| state.at + BLOCK <= state.current_bytes)?;
-        let (segment, number) = (state.current.clone(), state.batch_number);
-        let mark = Batch::new(segment, None, key, state.at, number, state.next_lsn, state.oldest_segment);
-        Some(mark.that_continues())
     }
 
     /// Lets go of all segments whose records lie below `up_to`.

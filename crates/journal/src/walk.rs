@@ -21,7 +21,7 @@ pub(crate) enum Step {
     Run,
     /// The known end of the segment.
     End,
-    /// What says that the next segment was begun.
+    /// The header of a run in the next segment, which says that that was begun.
     Continues,
     /// Nothing that continues the segment.
     Invalid,
@@ -90,9 +90,6 @@ impl Walk {
         }
         let start = self.at;
         if let Some((head, records)) = self.batch().map_err(|cause| self.read_error(cause))? {
-            if head.continues {
-                return Ok(Step::Continues);
-            }
             self.at = (start + head.length).next_multiple_of(BLOCK);
             self.batch_number += 1;
             self.next_lsn = Lsn(head.first_lsn.0 + u64::from(head.records));
@@ -100,11 +97,15 @@ impl Walk {
             return Ok(Step::Batch { start, records });
         }
         if let Some((header, key)) = self.header_at(start)?
-            && header.segment == self.segment.sequence
             && header.run == self.run + 1
             && header.previous_end == start
             && header.first_lsn == self.next_lsn
         {
+            match header.segment.checked_sub(self.segment.sequence) {
+                Some(0) => {}
+                Some(1) => return Ok(Step::Continues),
+                _ => return Ok(Step::Invalid),
+            }
             self.run = header.run;
             self.key = Arc::new(key);
             self.segment.add_run(start, self.key.clone());

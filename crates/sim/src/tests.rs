@@ -129,7 +129,9 @@ fn notices(promise: Mutant) -> &'static [&'static str] {
         Mutant::VersionUnchecked => {
             &["bytes instead of", "are none of the", "files differ", "had replaced it"]
         }
-        Mutant::SyncDropped => &["are none of the", "were durable", "Damaged", "had replaced it"],
+        Mutant::SyncDropped => {
+            &["are none of the", "were durable", "Damaged", "NewestSegmentLost", "had replaced it"]
+        }
         Mutant::RepairSwapped => &["nobody repairs it"],
         Mutant::FormerLife => &[
             "bytes instead of",

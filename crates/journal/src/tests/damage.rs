@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::layout::{BATCH_HEAD, BLOCK, RUN_HEADER};
+use crate::layout::{BLOCK, RUN_HEADER};
 use environment::Disk;
 
 /// A journal of several segments with a record in each batch; the first offset of each record's batch.
@@ -103,9 +103,10 @@ async fn one_damaged_copy_of_a_header_does_no_harm_and_two_are_reported() {
 
 /// Takes what says that another segment follows, the last that was written.
 fn take_mark(bytes: &mut [u8]) {
+    let header = bytes[..8].to_vec();
     let mut blocks = bytes.chunks_mut(BLOCK as usize).rev();
     let mark = blocks.find(|block| block.iter().any(|byte| *byte != 0)).unwrap();
-    assert!(mark[BATCH_HEAD as usize..].iter().all(|byte| *byte == 0), "no records");
+    assert!(mark.starts_with(&header));
     mark.fill(0);
 }
 
@@ -137,6 +138,92 @@ async fn the_newest_segment_is_missed_however_much_of_it_is_lost() {
     }
 }
 
+/// As many records as [`filled`] writes before the next one begins the third segment.
+async fn records_before_the_third() -> u64 {
+    let places = filled(&MemoryDisk::new(), 40).await;
+    places.iter().position(|place| place.0 == 3).unwrap() as u64
+}
+
+#[tokio::test]
+async fn a_segment_says_that_another_follows_when_that_is_durable_and_before_anybody_is_told() {
+    let records = records_before_the_third().await;
+    let (mut told, mut missed) = (0, 0);
+    for operations in 0..12 {
+        for seed in 0..20 {
+            let disk = MemoryDisk::new();
+            filled(&disk, records).await;
+            let disk = disk.crash(seed);
+            let (journal, _) = open(&disk);
+            disk.cut_power_after(operations);
+            let appended = append(&journal, record(records, 3000, &[4000])).await.unwrap();
+            let is_told = journal.durable(appended.lsn).await.is_ok();
+            let disk = disk.crash(seed);
+            let (_, found) = open(&disk);
+            assert!(found.len() as u64 >= records + u64::from(is_told), "{operations} {seed}");
+            let begun = disk.files().into_iter().any(|file| file.1[24..32] == 3u64.to_be_bytes());
+            if begun {
+                let disk = disk.kill();
+                disk.remove(&file_of(&disk, 3)).unwrap();
+                match try_open(&disk) {
+                    Err(JournalError::NewestSegmentLost { .. }) => missed += 1,
+                    Err(error) => panic!("{operations} {seed}: {error}"),
+                    Ok((_, found)) => assert!(!is_told && found.len() as u64 == records),
+                }
+            }
+            told += u64::from(is_told);
+        }
+    }
+    assert!(told >= 20 && missed >= told, "{told} {missed}");
+}
+
+#[tokio::test]
+async fn what_a_process_was_interrupted_in_saying_is_said_by_the_next_one() {
+    let whole = MemoryDisk::new();
+    filled(&whole, records_before_the_third().await + 1).await;
+    // The segment before may be needed or not.
+    for release in [false, true] {
+        let disk = whole.kill();
+        disk.damage(&file_of(&disk, 2), take_mark);
+        let (journal, found) = open(&disk);
+        let last = found.last().unwrap().lsn;
+        if release {
+            journal.release(last);
+        }
+        let next = append(&journal, record(100, 10, &[])).await.unwrap();
+        assert_eq!((next.lsn, next.refs.len()), (last.next(), 0));
+        journal.durable(next.lsn).await.unwrap();
+        drop(journal);
+        let disk = disk.crash(release.into());
+        assert_eq!(*lsns(&open(&disk).1).last().unwrap(), next.lsn.0);
+        disk.remove(&file_of(&disk, 3)).unwrap();
+        assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_leaves_a_segment_at_once_says_that_another_follows() {
+    let disk = MemoryDisk::new();
+    let records = records_before_the_third().await;
+    filled(&disk, records).await;
+    let (journal, _) = open(&disk);
+    let appended = append(&journal, record(records, 3000, &[4000])).await.unwrap();
+    journal.durable(appended.lsn).await.unwrap();
+    assert_eq!(appended.refs[0].segment, 3);
+    let disk = disk.crash(1);
+    // Damage in front of what it says is damage.
+    let torn = disk.kill();
+    torn.damage(&file_of(&torn, 2), |bytes| {
+        let mark =
+            bytes.chunks(BLOCK as usize).rposition(|block| block.iter().any(|byte| *byte != 0)).unwrap();
+        bytes[(mark - 2) * BLOCK as usize..][..100].fill(0x3c);
+    });
+    for disk in [&disk, &torn] {
+        disk.remove(&file_of(disk, 3)).unwrap();
+    }
+    assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })));
+    assert!(matches!(try_open(&torn), Err(JournalError::Damaged { .. })));
+}
+
 #[tokio::test]
 async fn a_segment_that_is_full_to_its_end_says_that_another_follows() {
     let disk = MemoryDisk::new();
@@ -155,7 +242,7 @@ async fn a_segment_that_is_full_to_its_end_says_that_another_follows() {
     let disk = disk.kill();
     let first = disk.files().into_iter().find(|file| file.0 == file_of(&disk, 1)).unwrap().1;
     let last = &first[first.len() - BLOCK as usize..];
-    assert!(last[..BATCH_HEAD as usize].iter().any(|byte| *byte != 0), "up to its last block");
+    assert!(last.starts_with(&first[..8]), "up to its last block");
     disk.remove(&file_of(&disk, newest)).unwrap();
     assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })));
 }
@@ -234,12 +321,12 @@ async fn a_file_that_lost_its_header_is_not_used_again_with_what_it_still_holds(
     disk.damage(&file_of(&disk, newest - 1), |bytes| {
         let start = bytes[..8].to_vec();
         let runs = bytes.chunks(BLOCK as usize).filter(|block| block.starts_with(&start)).count();
-        assert_eq!(runs, 4, "both copies of two headers");
+        assert_eq!(runs, 5, "both copies of two headers, and what says that another segment follows");
         bytes[..RUN_HEADER as usize].fill(0);
     });
 
     assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })));
-    // As if it had been left by a process that had written nothing in it.
+    // As if its process had been interrupted before it said so.
     disk.damage(&file_of(&disk, newest - 2), take_mark);
 
     // Which records were in the two is nowhere to be seen; what is appended from now on must stay.

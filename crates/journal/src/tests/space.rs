@@ -75,11 +75,15 @@ async fn released_payloads_are_gone_and_never_other_bytes() {
     let old = append(&journal, record(1, 10, &[500])).await.unwrap();
     let last = fill(&journal).await;
     journal.release(last.next());
-    for name in 0..50 {
+    let files = disk.files();
+    let first = &files.iter().find(|(_, bytes)| bytes[24..32] == 1u64.to_be_bytes()).unwrap().0;
+    for name in 0..54 {
         let lsn = append(&journal, record(name, 10, &[6000])).await.unwrap().lsn;
         journal.durable(lsn).await.unwrap();
         assert!(matches!(journal.read(old.refs[0]).await, Err(JournalError::NoSuchPayload { .. })));
     }
+    let now = disk.files().into_iter().find(|file| file.0 == *first).unwrap().1;
+    assert_ne!(now[24..32], 1u64.to_be_bytes(), "its place has other bytes now");
 }
 
 #[tokio::test]
