@@ -94,10 +94,11 @@
 //! written again and synced before it counts. The first run of a new process begins at the tail, with a new key. A journal
 //! that was closed ends with a batch without records: so damage of the very last batch is told from a torn write as well.
 //!
-//! When the first batch of a segment is durable, and before anybody is told, one copy of a header with its numbers is written behind
-//! the last batch of the segment before, sealed for that place under a key of its own. Where recovery meets it, the next segment was
-//! there. Without it the loss of the newest segment would leave no gap in the row of numbers, and a header of which nothing is
-//! left looks as if it had never been written. What a process was interrupted in saying, the next one says with its first batch.
+//! When the first batch of a segment is durable, and before the writer tells anybody, it writes one copy of a header with the same
+//! numbers behind the last batch of the segment before, sealed for that place under a key of its own. Where recovery meets it, the
+//! next segment and a batch of it were there. Without it the loss of the newest segment would leave no gap in the row of numbers, and a
+//! header of which nothing is left looks as if it had never been written. An interrupted process may not have said it: the next
+//! one says it with its first batch, as long as the segment before is needed.
 //!
 //! A released segment is overwritten only when a durable batch says that it is not needed.
 

@@ -65,18 +65,17 @@ pub(crate) fn open(
     let mut unneeded = Vec::new();
     if let Some(newest) = files.segments.pop() {
         let tail = Tail::find(newest.file, newest.header, newest.key, node_key)?;
+        let before = files.segments.last().filter(|it| it.header.segment + 1 == tail.header.segment);
+        let mark = before.map(|before| Mark::in_file(&before.file, &tail.header));
+        // It was written when a batch of this one was durable.
+        if tail.walk.at == RUN_HEADER && mark.as_ref().is_some_and(|mark| mark.is_there(node_key)) {
+            return Err(tail.walk.damaged("the first batch of records"));
+        }
         environment::failpoint!("recovery.tail-found");
         tail.make_durable().map_err(fail("syncing"))?;
-        let before = files.segments.last().filter(|it| it.header.segment + 1 == tail.header.segment);
-        if let Some(before) = before {
-            let segment = Arc::new(Segment::new(before.header.segment));
-            segment.set_file(before.file.clone());
-            let mark = Mark { segment, next: tail.header.clone() };
-            if !mark.is_there(node_key).map_err(fail("reading"))? {
-                state.unmarked = Some(mark);
-            }
-        }
         let walk = tail.walk;
+        // However it stands there: an interrupted process may have left it in the page cache only.
+        state.unmarked = mark.filter(|mark| mark.segment.sequence >= walk.oldest_segment);
         state.current = walk.segment.clone();
         state.current_bytes = walk.file.bytes;
         state.at = walk.at;

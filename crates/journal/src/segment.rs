@@ -59,8 +59,8 @@ impl SegmentFile {
     }
 }
 
-/// What a segment says, once the next one is begun durably, behind everything in it: that it was. The next one is missed from then on,
-/// whatever is lost of it.
+/// What a segment says behind everything in it, once the first batch of the next one is durable: that that was begun. It is missed from
+/// then on.
 pub(crate) struct Mark {
     pub segment: Arc<Segment>,
     /// The header of the next one.
@@ -68,16 +68,20 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Whether it stands there.
-    pub(crate) fn is_there(&self, node_key: &NodeKey) -> io::Result<bool> {
-        let (Some(file), at) = (self.segment.file(), self.next.previous_end) else { return Ok(false) };
-        if at + MARK > file.bytes {
-            return Ok(false);
-        }
-        let mut block = vec![0; MARK as usize];
-        file.file.read_exact_at(&mut block, at)?;
+    /// In the file of the segment before the one with this header.
+    pub(crate) fn in_file(file: &SegmentFile, next: &RunHeader) -> Mark {
+        let segment = Arc::new(Segment::new(next.segment - 1));
+        segment.set_file(file.clone());
+        Mark { segment, next: next.clone() }
+    }
+
+    /// Whether it can be read there.
+    pub(crate) fn is_there(&self, node_key: &NodeKey) -> bool {
+        let (at, mut block) = (self.next.previous_end, vec![0; MARK as usize]);
+        let is_read = self.segment.file().is_some_and(|file| file.file.read_exact_at(&mut block, at).is_ok());
         let found = RunHeader::decode(&block, node_key, at);
-        Ok(matches!(found, Found::Header(header, _) if header.segment == self.next.segment))
+        is_read
+            && matches!(found, Found::Header(found, _) if (RunHeader { salt: self.next.salt, ..found }) == self.next)
     }
 
     /// Writes it, durably. There is no room in a segment that was filled before room was kept.

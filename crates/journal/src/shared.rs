@@ -78,7 +78,7 @@ pub(crate) struct State {
     pub next_file: u64,
     /// Oldest segment that is needed.
     pub oldest_segment: u64,
-    /// What the segment before the current one does not say, because the process that left it was interrupted.
+    /// What the segment before the current one may not say, because the process that left it was interrupted.
     pub unmarked: Option<Mark>,
     /// Records that the last batch on the disk carries; one without records proves that it is whole.
     pub tail_unproven: bool,

@@ -177,6 +177,58 @@ async fn a_segment_says_that_another_follows_when_that_is_durable_and_before_any
 }
 
 #[tokio::test]
+async fn what_a_process_said_and_did_not_make_durable_is_said_again() {
+    let records = records_before_the_third().await;
+    let (mut begun, mut seed) = (0, 0);
+    for operations in 0..12 {
+        let disk = MemoryDisk::new();
+        filled(&disk, records).await;
+        let disk = disk.kill();
+        let (journal, _) = open(&disk);
+        disk.cut_power_after(operations);
+        let _ = append(&journal, record(records, 3000, &[4000])).await;
+        let _ = journal.durable(Lsn(records + 1)).await;
+        // What this one wrote is in the page cache.
+        let disk = disk.kill();
+        let (journal, _) = open(&disk);
+        let appended = append(&journal, record(100, 10, &[10])).await.unwrap();
+        journal.durable(appended.lsn).await.unwrap();
+        if appended.refs[0].segment == 3 {
+            begun += 1;
+            for _ in 0..10 {
+                seed += 1;
+                let disk = disk.crash(seed);
+                assert_eq!(open(&disk).1.last().unwrap().lsn, appended.lsn);
+                disk.remove(&file_of(&disk, 3)).unwrap();
+                assert!(
+                    matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })),
+                    "{operations}"
+                );
+            }
+        }
+    }
+    assert!(begun > 4, "{begun}");
+}
+
+#[tokio::test]
+async fn the_first_batch_of_a_segment_of_which_another_says_that_it_was_begun_is_no_interrupted_write() {
+    let whole = MemoryDisk::new();
+    let records = records_before_the_third().await + 1;
+    let (segment, payload) = filled(&whole, records).await[records as usize - 1];
+    assert_eq!(segment, 3);
+    for offset in [RUN_HEADER as usize + 3, payload as usize - 50, payload as usize + 3900] {
+        let disk = whole.kill();
+        disk.damage(&file_of(&disk, 3), |bytes| bytes[offset] ^= 1);
+        let before = disk.files();
+        assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. })), "{offset}");
+        assert_eq!(disk.files(), before);
+        // Nobody says so.
+        disk.damage(&file_of(&disk, 2), take_mark);
+        assert_eq!(open(&disk).1.len() as u64, records - 1);
+    }
+}
+
+#[tokio::test]
 async fn what_a_process_was_interrupted_in_saying_is_said_by_the_next_one() {
     let whole = MemoryDisk::new();
     filled(&whole, records_before_the_third().await + 1).await;
@@ -205,6 +257,7 @@ async fn a_process_that_leaves_a_segment_at_once_says_that_another_follows() {
     let disk = MemoryDisk::new();
     let records = records_before_the_third().await;
     filled(&disk, records).await;
+    let disk = disk.kill();
     let (journal, _) = open(&disk);
     let appended = append(&journal, record(records, 3000, &[4000])).await.unwrap();
     journal.durable(appended.lsn).await.unwrap();
