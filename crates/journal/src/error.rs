@@ -62,11 +62,11 @@ pub enum JournalError {
         what: &'static str,
     },
 
-    /// The newest segment is missing, or neither copy of its header is intact: the one before it says that it was there. Nothing
-    /// was changed; bring its file back, or restore the node from its backup.
+    /// The newest segment is missing, or neither copy of its header is intact, or its first batch is not: the one before it says that
+    /// they were there. Nothing was changed; bring its file back, or restore the node from its backup.
     #[error(
-        "journal: the newest segment, which follows {}, is missing or has lost its header, and with it what was acknowledged \
-         last; bring its file back from the disk's mirror, or restore the node from its backup",
+        "journal: the newest segment, which follows {}, is missing or has lost its header or its first records, and with them what was \
+         acknowledged last; bring its file back from the disk's mirror, or restore the node from its backup",
         before.display()
     )]
     NewestSegmentLost {

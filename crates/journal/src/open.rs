@@ -68,8 +68,10 @@ pub(crate) fn open(
         let before = files.segments.last().filter(|it| it.header.segment + 1 == tail.header.segment);
         let mark = before.map(|before| Mark::in_file(&before.file, &tail.header));
         // It was written when a batch of this one was durable.
-        if tail.walk.at == RUN_HEADER && mark.as_ref().is_some_and(|mark| mark.is_there(node_key)) {
-            return Err(tail.walk.damaged("the first batch of records"));
+        if let Some(before) = before.filter(|_| tail.walk.at == RUN_HEADER)
+            && mark.as_ref().is_some_and(|mark| mark.is_there(node_key))
+        {
+            return Err(JournalError::NewestSegmentLost { before: before.file.path.clone() });
         }
         environment::failpoint!("recovery.tail-found");
         tail.make_durable().map_err(fail("syncing"))?;

@@ -220,7 +220,7 @@ async fn the_first_batch_of_a_segment_of_which_another_says_that_it_was_begun_is
         let disk = whole.kill();
         disk.damage(&file_of(&disk, 3), |bytes| bytes[offset] ^= 1);
         let before = disk.files();
-        assert!(matches!(try_open(&disk), Err(JournalError::Damaged { .. })), "{offset}");
+        assert!(matches!(try_open(&disk), Err(JournalError::NewestSegmentLost { .. })), "{offset}");
         assert_eq!(disk.files(), before);
         // Nobody says so.
         disk.damage(&file_of(&disk, 2), take_mark);
@@ -232,7 +232,7 @@ async fn the_first_batch_of_a_segment_of_which_another_says_that_it_was_begun_is
 async fn what_a_process_was_interrupted_in_saying_is_said_by_the_next_one() {
     let whole = MemoryDisk::new();
     filled(&whole, records_before_the_third().await + 1).await;
-    // The segment before may be needed or not.
+    // The segment before may be let go of meanwhile.
     for release in [false, true] {
         let disk = whole.kill();
         disk.damage(&file_of(&disk, 2), take_mark);
