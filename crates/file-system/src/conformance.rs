@@ -142,6 +142,7 @@ macro_rules! conformance_tests {
             ],
             unlinked_files: [
                 a_referenced_file_outlives_its_name,
+                a_file_without_a_name_that_was_let_go_of_is_not_referenced_again,
                 without_a_reference_a_removed_file_is_stale_at_once,
                 a_replaced_file_lives_while_it_is_referenced,
                 removed_objects_are_never_found_under_a_new_id,

@@ -9,7 +9,7 @@ mod content;
 mod transaction;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,6 +35,8 @@ struct Shared {
     verifier: AtomicU64,
     committed: Mutex<Committed>,
     references: Mutex<HashMap<ObjectId, u64>>,
+    /// Files without a name that were let go of: they cannot be referenced again, though a transaction may still see them.
+    let_go: Mutex<HashSet<ObjectId>>,
     /// For content, in bytes.
     room: u64,
     /// Held for writing by an exclusive transaction, for reading by every other commit.
@@ -69,6 +71,7 @@ impl MemoryFileSystem {
                 clock,
                 verifier: AtomicU64::new(verifier),
                 references: Mutex::default(),
+                let_go: Mutex::default(),
                 room,
                 turn: Arc::default(),
             }),
@@ -106,6 +109,9 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn reference(&self, file: FileId) -> OpenReference {
+        if self.shared.let_go.lock().contains(&file.object) {
+            return OpenReference::new(());
+        }
         *self.shared.references.lock().entry(file.object).or_default() += 1;
         OpenReference::new(Reference { shared: self.shared.clone(), object: file.object })
     }
@@ -155,7 +161,8 @@ impl Drop for Reference {
             }
         }
         // Not a new version: transactions that still see the orphan commit trees from which it is dropped again.
-        committed.tree.drop_orphans(|object| self.shared.is_referenced(object));
+        let gone = committed.tree.drop_orphans(|object| self.shared.is_referenced(object));
+        self.shared.let_go.lock().extend(gone);
     }
 }
 

@@ -21,7 +21,8 @@ pub trait FileSystem: Send + Sync {
     async fn begin(&self, caller: &Caller, mode: Mode) -> FsResult<Box<dyn Transaction>>;
 
     /// Keeps `file` readable and writable after its last name is gone, until the reference is dropped.
-    /// Does not fail: a reference to nothing protects nothing.
+    /// Does not fail: a reference to nothing protects nothing. A file without a name whose last reference was dropped is nothing, also
+    /// to a transaction that began before.
     ///
     /// After a restart, files that were referenced without a name are there, and can be referenced again, until
     /// [`FileSystem::end_of_claims`] (RFC 8881 §18.16.3: `OPEN4_RESULT_PRESERVE_UNLINKED`).

@@ -29,6 +29,23 @@ pub async fn a_referenced_file_outlives_its_name(fs: Arc<dyn FileSystem>) {
     assert_eq!(tx.attributes(file).await, Err(FsError::Stale));
 }
 
+pub async fn a_file_without_a_name_that_was_let_go_of_is_not_referenced_again(fs: Arc<dyn FileSystem>) {
+    let mut tx = begin(&fs).await;
+    let root = tx.root();
+    let file = make_file(&mut tx, root, "a", b"open").await.file;
+    commit(tx).await;
+    let held = fs.reference(file);
+    let mut tx = begin(&fs).await;
+    tx.remove(root, &name("a")).await.unwrap();
+    commit(tx).await;
+    let mut before = begin(&fs).await;
+    assert_eq!(before.attributes(file).await.unwrap().links, 0);
+    drop(held);
+    let _nothing = fs.reference(file);
+    assert_eq!(before.attributes(file).await, Err(FsError::Stale));
+    assert_eq!(begin(&fs).await.attributes(file).await, Err(FsError::Stale));
+}
+
 pub async fn without_a_reference_a_removed_file_is_stale_at_once(fs: Arc<dyn FileSystem>) {
     let mut tx = begin(&fs).await;
     let root = tx.root();

@@ -122,14 +122,15 @@ impl Tree {
         self.stored
     }
 
-    /// Forgets the orphans that nobody holds.
-    pub fn drop_orphans(&mut self, is_referenced: impl Fn(ObjectId) -> bool) {
+    /// Forgets the orphans that nobody holds; which they were.
+    pub fn drop_orphans(&mut self, is_referenced: impl Fn(ObjectId) -> bool) -> Vec<ObjectId> {
         let gone: Vec<ObjectId> = self.orphans.iter().copied().filter(|&id| !is_referenced(id)).collect();
-        for id in gone {
-            self.stored -= self.stored_of(id);
-            self.orphans.remove_mut(&id);
-            self.objects.remove_mut(&id);
+        for id in &gone {
+            self.stored -= self.stored_of(*id);
+            self.orphans.remove_mut(id);
+            self.objects.remove_mut(id);
         }
+        gone
     }
 }
 
