@@ -222,7 +222,8 @@ impl BlockStore {
                         if is_repeated {
                             health.report_silence(Direction::Write, since);
                         } else if !health.has_line(Direction::Write)
-                            && self.p95(target, late.fragment).is_some_and(|p95| p95 <= left)
+                            // Of a slow cloud half of the patience is just that long, less what the alarm came late.
+                            && self.p95(target, late.fragment).is_some_and(|p95| p95 <= left + left / 4)
                         {
                             // One more would only make a line longer, in the gateway or behind it.
                             late.requests += 1;

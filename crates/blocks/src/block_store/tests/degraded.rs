@@ -76,6 +76,34 @@ async fn a_fragment_that_is_late_is_put_once_more() {
     assert_eq!(world.faulty(&id).await, NONE);
 }
 
+/// Half of the patience is then what nineteen of twenty puts take, and a little of it has passed when the alarm comes.
+#[tokio::test(start_paused = true)]
+async fn a_fragment_that_is_late_in_a_slow_cloud_is_put_once_more_as_well() {
+    let world = World::new("rs:2+1");
+    let plaintext = content(1);
+    world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(3)));
+    for version in 9..30 {
+        let known = BlockIdentity { version: Version(version), ..identity() };
+        assert_eq!(world.put(&known, &plaintext).await.unwrap().missing, NONE);
+    }
+    let health = world.store.clouds.get(&CloudId(10)).unwrap().health();
+    let size = world.placement.usual_fragment();
+    let usual = health.p95(Direction::Write, size).unwrap();
+    assert!(usual > Limits::default().straggler, "{usual:?}");
+
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    // Timers go off at whole milliseconds.
+    tokio::time::advance(Duration::from_micros(300)).await;
+    let id = identity();
+    let passes = async {
+        world.env.clock.sleep(Duration::from_secs(1)).await;
+        world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(2)));
+    };
+    let (stored, ()) = futures::join!(world.put(&id, &plaintext), passes);
+    assert_eq!(stored.unwrap().missing, NONE);
+    assert_eq!(world.faulty(&id).await, NONE);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_late_because_of_others_in_the_line_is_not_put_twice() {
     let mut world = World::new("rs:2+1");
