@@ -109,6 +109,8 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn reference(&self, file: FileId) -> OpenReference {
+        // Else the last reference could be dropped in between.
+        let _committed = self.shared.committed.lock();
         if self.shared.let_go.lock().contains(&file.object) {
             return OpenReference::new(());
         }

@@ -17,6 +17,8 @@ struct UnderWay {
     fragment: u8,
     /// Answers that are to come.
     requests: u8,
+    /// How long it may take, by what has been known of its cloud.
+    allowed: Duration,
 }
 
 impl BlockStore {
@@ -180,7 +182,7 @@ impl BlockStore {
                 next.append(&mut later);
             }
             for fragment in next.drain(..) {
-                under_way.push(UnderWay { fragment, requests: 1 });
+                under_way.push(UnderWay { fragment, requests: 1, allowed: Duration::ZERO });
                 running.push(put(fragment));
             }
             if under_way.is_empty() {
@@ -191,7 +193,7 @@ impl BlockStore {
                 since.get_or_insert(now);
             }
             let shortest = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
-            let patience = self.patience_with(target, &under_way, shortest);
+            let patience = self.patience_with(target, &mut under_way, shortest);
             let alarm = async {
                 let Some(since) = since else { return std::future::pending().await };
                 let until = since + if is_repeated { patience } else { patience / 2 };
@@ -241,10 +243,21 @@ impl BlockStore {
         (stored, faults)
     }
 
-    /// How long to wait for the last fragments: `least` or, with slow clouds, longer.
-    fn patience_with(&self, target: &Target<'_>, under_way: &[UnderWay], least: Duration) -> Duration {
-        let usual = under_way.iter().filter_map(|put| self.p95(target, put.fragment));
-        (2 * usual.max().unwrap_or_default()).clamp(least, self.limits.longest_straggler.max(least))
+    /// How long to wait for the last fragments: `least` or, with slow clouds, longer. As long as ever where operations wait for their turn in the
+    /// gateway: a cloud cannot be late with what it was not sent, and a repair would only stand in the same line.
+    fn patience_with(&self, target: &Target<'_>, under_way: &mut [UnderWay], least: Duration) -> Duration {
+        let longest = self.limits.longest_straggler.max(least);
+        for put in &mut *under_way {
+            let has_line = self
+                .cloud_of(target, put.fragment)
+                .is_some_and(|cloud| cloud.health().has_line(Direction::Write));
+            let allowed = match has_line {
+                true => longest,
+                false => 2 * self.p95(target, put.fragment).unwrap_or_default(),
+            };
+            put.allowed = put.allowed.max(allowed);
+        }
+        under_way.iter().map(|put| put.allowed).max().unwrap_or_default().clamp(least, longest)
     }
 
     /// How long nineteen of twenty such puts into its cloud take, as far as known.

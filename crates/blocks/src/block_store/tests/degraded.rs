@@ -124,6 +124,20 @@ async fn what_is_late_because_of_others_in_the_line_is_not_put_twice() {
     assert_eq!(world.clouds[2].calls().len(), 5);
 }
 
+/// Sixteen run at a time and take a second each: the last ones are not even sent when the shorter wait is over.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_its_turn_has_the_longest_wait() {
+    let world = World::new("rs:2+1");
+    world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
+    let plaintext = content(1);
+    let ids: Vec<_> =
+        (1..=140).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+    let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
+    assert!(stored.iter().all(|stored| stored.as_ref().unwrap().missing == NONE));
+    assert_eq!(world.clouds[0].calls().len(), 140, "none is put twice");
+    assert_eq!(world.env.clock.monotonic().as_secs(), 9);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_hangs_is_sick_after_some_writes_and_left_alone() {
     let world = World::new("rs:2+1");
@@ -170,7 +184,7 @@ async fn a_cloud_that_answers_others_is_not_sick_because_some_were_given_up() {
     world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
     let plaintext = content(1);
     let ids: Vec<_> =
-        (1..=100).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+        (1..=300).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
     let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
     let degraded = stored.iter().filter(|stored| stored.as_ref().unwrap().missing == [0]).count();
     assert!(degraded > 20, "{degraded}");
