@@ -240,6 +240,14 @@ impl Health {
         track.pending > track.in_flight
     }
 
+    /// Whether an operation was answered since then, and the rates that are allowed are not used up: what waits for its turn gets on.
+    pub fn moves_on(&self, direction: Direction, since: Duration) -> bool {
+        let now = self.clock.monotonic();
+        let state = self.state.lock();
+        let track = &state.directions[direction as usize];
+        track.answered > since && track.booked <= now
+    }
+
     /// When moving `bytes` would be done if it were asked for now, to rank clouds by: after what is pending there already (so that many callers
     /// spread in proportion to speed, `K60`) and, where rates are limited, after what they have been used up for. Recent failures make
     /// it later. A cloud without news for long, or at all, is expected to be fast and so gets measured (`K35`), by one operation at a time.

@@ -113,6 +113,8 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
     for task in tasks {
         runtime.block_on(task)?;
     }
+    // Its folder goes with the run.
+    std::fs::copy(folder.join("data.log"), arguments.setting.report("outage.log"))?;
     let (whole, repaired) = is_whole(&gateway)?;
 
     let rates: Vec<f64> =
@@ -123,10 +125,6 @@ pub fn run(arguments: &Clouds, folder: &Path, page: &mut Page) -> Result<()> {
     let least =
         |rates: &[f64]| rates.windows(WINDOW.min(rates.len())).map(mean).fold(f64::INFINITY, f64::min);
     let errors = counts.errors.load(Ordering::Relaxed);
-    if errors > 0 {
-        // The folder goes with the run.
-        std::fs::copy(folder.join("data.log"), arguments.setting.report("outage.log"))?;
-    }
     page.at_most(0.0, "errors at clients while a cloud is killed and comes back", errors as f64);
     page.at_least(
         0.7,

@@ -17,8 +17,19 @@ struct UnderWay {
     fragment: u8,
     /// Answers that are to come.
     requests: u8,
-    /// How long it may take, by what has been known of its cloud.
-    allowed: Duration,
+    /// Operations were waiting for their turn when this one was late: it may not have been sent.
+    in_line: bool,
+}
+
+/// How long the last fragments are waited for.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// Until what is late is put once more.
+    First,
+    /// Until what is late is given up, unless it is in a line that moves.
+    Second,
+    /// As long as ever.
+    InLine,
 }
 
 impl BlockStore {
@@ -132,7 +143,8 @@ impl BlockStore {
 
     /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
     /// try. After half of that time what is late is put once more, beside the first request: a block that lacks a fragment is lost with
-    /// fewer clouds than it should be, until it is repaired. Clouds that are sick are left out while the others suffice; if all are
+    /// fewer clouds than it should be, until it is repaired. What waits in the gateway for its turn is not put twice, but has the longest
+    /// time while its cloud answers others. Clouds that are sick are left out while the others suffice; if all are
     /// needed, nothing is put, and none is late.
     async fn put_all(
         &self,
@@ -176,13 +188,13 @@ impl BlockStore {
         let (mut next, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
         // Set as soon as the write could be called done; the rest is waited for from then on.
         let mut since: Option<Duration> = None;
-        let mut is_repeated = false;
+        let mut wait = Wait::First;
         loop {
             if stored.len() + under_way.len() + next.len() < least {
                 next.append(&mut later);
             }
             for fragment in next.drain(..) {
-                under_way.push(UnderWay { fragment, requests: 1, allowed: Duration::ZERO });
+                under_way.push(UnderWay { fragment, requests: 1, in_line: false });
                 running.push(put(fragment));
             }
             if under_way.is_empty() {
@@ -193,10 +205,15 @@ impl BlockStore {
                 since.get_or_insert(now);
             }
             let shortest = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
-            let patience = self.patience_with(target, &mut under_way, shortest);
+            let patience = self.patience_with(target, &under_way, shortest);
             let alarm = async {
                 let Some(since) = since else { return std::future::pending().await };
-                let until = since + if is_repeated { patience } else { patience / 2 };
+                let until = since
+                    + match wait {
+                        Wait::First => patience / 2,
+                        Wait::Second => patience,
+                        Wait::InLine => patience.max(self.limits.longest_straggler),
+                    };
                 self.env.clock.sleep(until.saturating_sub(now)).await;
                 since
             };
@@ -218,24 +235,31 @@ impl BlockStore {
                 }
                 since = alarm => {
                     let left = (since + patience).saturating_sub(self.env.clock.monotonic());
-                    for late in &mut under_way {
-                        let Some(cloud) = self.cloud_of(target, late.fragment) else { continue };
+                    under_way.retain_mut(|late| {
+                        let Some(cloud) = self.cloud_of(target, late.fragment) else { return false };
                         let health = cloud.health();
-                        if is_repeated {
-                            health.report_silence(Direction::Write, since);
-                        } else if !health.has_line(Direction::Write)
-                            // Of a slow cloud half of the patience is just that long, less what the alarm came late.
-                            && self.p95(target, late.fragment).is_some_and(|p95| p95 <= left + left / 4)
-                        {
-                            // One more would only make a line longer, in the gateway or behind it.
-                            late.requests += 1;
-                            running.push(put(late.fragment));
+                        match wait {
+                            Wait::First => {
+                                late.in_line = health.has_line(Direction::Write);
+                                // Of a slow cloud half of the patience is about that long, less what the alarm came late.
+                                let is_usual = |p95| p95 <= left + left / 4;
+                                if !late.in_line && self.p95(target, late.fragment).is_some_and(is_usual) {
+                                    late.requests += 1;
+                                    running.push(put(late.fragment));
+                                }
+                                true
+                            }
+                            Wait::Second if late.in_line && health.moves_on(Direction::Write, since) => true,
+                            _ => {
+                                health.report_silence(Direction::Write, since);
+                                false
+                            }
                         }
-                    }
-                    if is_repeated {
-                        break;
-                    }
-                    is_repeated = true;
+                    });
+                    wait = match wait {
+                        Wait::First => Wait::Second,
+                        _ => Wait::InLine,
+                    };
                 }
             }
         }
@@ -243,21 +267,10 @@ impl BlockStore {
         (stored, faults)
     }
 
-    /// How long to wait for the last fragments: `least` or, with slow clouds, longer. As long as ever where operations wait for their turn in the
-    /// gateway: a cloud cannot be late with what it was not sent, and a repair would only stand in the same line.
-    fn patience_with(&self, target: &Target<'_>, under_way: &mut [UnderWay], least: Duration) -> Duration {
-        let longest = self.limits.longest_straggler.max(least);
-        for put in &mut *under_way {
-            let has_line = self
-                .cloud_of(target, put.fragment)
-                .is_some_and(|cloud| cloud.health().has_line(Direction::Write));
-            let allowed = match has_line {
-                true => longest,
-                false => 2 * self.p95(target, put.fragment).unwrap_or_default(),
-            };
-            put.allowed = put.allowed.max(allowed);
-        }
-        under_way.iter().map(|put| put.allowed).max().unwrap_or_default().clamp(least, longest)
+    /// How long to wait for the last fragments: `least` or, with slow clouds, longer.
+    fn patience_with(&self, target: &Target<'_>, under_way: &[UnderWay], least: Duration) -> Duration {
+        let usual = under_way.iter().filter_map(|put| self.p95(target, put.fragment));
+        (2 * usual.max().unwrap_or_default()).clamp(least, self.limits.longest_straggler.max(least))
     }
 
     /// How long nineteen of twenty such puts into its cloud take, as far as known.

@@ -139,6 +139,19 @@ async fn what_waits_for_its_turn_has_the_longest_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_for_a_cloud_that_hangs_because_there_is_a_line() {
+    let world = World::new("rs:2+1");
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    let plaintext = content(1);
+    let ids: Vec<_> =
+        (1..=100).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+    let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
+    assert!(stored.iter().all(|stored| stored.as_ref().unwrap().missing == [0]));
+    assert_eq!(world.env.clock.monotonic().as_secs(), 4);
+    assert!(world.store.clouds.get(&CloudId(10)).unwrap().health().is_sick(Direction::Write));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cloud_that_hangs_is_sick_after_some_writes_and_left_alone() {
     let world = World::new("rs:2+1");
     let put = async |version| {
@@ -158,23 +171,28 @@ async fn a_cloud_that_hangs_is_sick_after_some_writes_and_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_the_gateway_itself_slows_down_is_not_sick() {
-    let mut world = World::new("rs:2+1");
-    let slowly = cloud::Rates { upload: Some(100), ..cloud::Rates::default() };
-    let connect = |(number, cloud): (u16, &Arc<Faulty<Arc<Memory>>>)| {
-        let id = CloudId(10 + number);
-        let rates = if number == 0 { slowly } else { cloud::Rates::default() };
-        let options = Options { rates, ..Options::default() };
-        (id, Connection::assemble(&world.env, &format!("cloud{id}"), cloud.clone(), &options))
-    };
-    let connections: Vec<_> = (0..).zip(&world.clouds).map(connect).collect();
-    world.store = BlockStore::new(&world.env, connections, world.incidents.clone(), Limits::default());
-    let plaintext = content(1);
-    let ids: Vec<_> =
-        (1..=8).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
-    let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
-    assert!(stored.iter().all(|stored| stored.as_ref().unwrap().missing == [0]));
-    assert!(!world.store.clouds.get(&CloudId(10)).unwrap().health().is_sick(Direction::Write));
+async fn a_cloud_that_the_gateway_itself_slows_down_is_not_sick_and_not_waited_for_longer() {
+    // None gets through; one in two seconds.
+    for (upload, least) in [(100, 8), (10_000, 5)] {
+        let mut world = World::new("rs:2+1");
+        let slowly = cloud::Rates { upload: Some(upload), ..cloud::Rates::default() };
+        let connect = |(number, cloud): (u16, &Arc<Faulty<Arc<Memory>>>)| {
+            let id = CloudId(10 + number);
+            let rates = if number == 0 { slowly } else { cloud::Rates::default() };
+            let options = Options { rates, ..Options::default() };
+            (id, Connection::assemble(&world.env, &format!("cloud{id}"), cloud.clone(), &options))
+        };
+        let connections: Vec<_> = (0..).zip(&world.clouds).map(connect).collect();
+        world.store = BlockStore::new(&world.env, connections, world.incidents.clone(), Limits::default());
+        let plaintext = content(1);
+        let ids: Vec<_> =
+            (1..=8).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+        let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
+        let degraded = stored.iter().filter(|stored| stored.as_ref().unwrap().missing == [0]).count();
+        assert!(degraded >= least && (degraded == 8) == (least == 8), "{degraded}");
+        assert_eq!(world.env.clock.monotonic().as_secs(), 4, "{upload}");
+        assert!(!world.store.clouds.get(&CloudId(10)).unwrap().health().is_sick(Direction::Write));
+    }
 }
 
 /// Sixteen run at a time and take a second each.
