@@ -24,7 +24,7 @@ pub struct Limits {
     /// percentile of the slow clouds when that is longer. One with fewer waits twice as long. After half of it the rest is put
     /// once more, if that may help. Default 2 s.
     pub straggler: Duration,
-    /// How long a write waits for the rest, at most, and for what waits in the gateway for its turn at a cloud that answers others; default 10 s.
+    /// How long a write waits for the rest, at most; default 10 s.
     pub longest_straggler: Duration,
     /// How long after it was given up, or its sender has died, a put may still be carried out by its cloud: for so long nothing
     /// that it may have stored is deleted, and after a start nothing at all but what has moved to another cloud. Default 10 min.

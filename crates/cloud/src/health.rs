@@ -240,12 +240,9 @@ impl Health {
         track.pending > track.in_flight
     }
 
-    /// Whether an operation was answered since then, and the rates that are allowed are not used up: what waits for its turn gets on.
-    pub fn moves_on(&self, direction: Direction, since: Duration) -> bool {
-        let now = self.clock.monotonic();
-        let state = self.state.lock();
-        let track = &state.directions[direction as usize];
-        track.answered > since && track.booked <= now
+    /// Whether an operation was answered since then.
+    pub fn has_answered(&self, direction: Direction, since: Duration) -> bool {
+        self.state.lock().directions[direction as usize].answered > since
     }
 
     /// When moving `bytes` would be done if it were asked for now, to rank clouds by: after what is pending there already (so that many callers

@@ -17,19 +17,8 @@ struct UnderWay {
     fragment: u8,
     /// Answers that are to come.
     requests: u8,
-    /// Operations were waiting for their turn when this one was late: it may not have been sent.
+    /// Operations waited for their turn when it was first late: it may not have been sent.
     in_line: bool,
-}
-
-/// How long the last fragments are waited for.
-#[derive(Clone, Copy)]
-enum Wait {
-    /// Until what is late is put once more.
-    First,
-    /// Until what is late is given up, unless it is in a line that moves.
-    Second,
-    /// As long as ever.
-    InLine,
 }
 
 impl BlockStore {
@@ -143,8 +132,8 @@ impl BlockStore {
 
     /// Puts fragments into their clouds until all are there, the rest has had its time, or nothing is left to
     /// try. After half of that time what is late is put once more, beside the first request: a block that lacks a fragment is lost with
-    /// fewer clouds than it should be, until it is repaired. What waits in the gateway for its turn is not put twice, but has the longest
-    /// time while its cloud answers others. Clouds that are sick are left out while the others suffice; if all are
+    /// fewer clouds than it should be, until it is repaired. Where operations wait for their turn in the gateway nothing is put twice; there the
+    /// time is longer if that is enough, as long as the cloud answers others. Clouds that are sick are left out while the others suffice; if all are
     /// needed, nothing is put, and none is late.
     async fn put_all(
         &self,
@@ -188,7 +177,8 @@ impl BlockStore {
         let (mut next, mut later): (Vec<u8>, Vec<u8>) = target.placement.fragments().partition(well);
         // Set as soon as the write could be called done; the rest is waited for from then on.
         let mut since: Option<Duration> = None;
-        let mut wait = Wait::First;
+        // When the alarm went off.
+        let mut alarms: Vec<Duration> = Vec::new();
         loop {
             if stored.len() + under_way.len() + next.len() < least {
                 next.append(&mut later);
@@ -205,23 +195,24 @@ impl BlockStore {
                 since.get_or_insert(now);
             }
             let shortest = self.limits.straggler * if stored.len() >= enough { 1 } else { 2 };
-            let patience = self.patience_with(target, &under_way, shortest);
+            let half = self.patience_with(target, &under_way, shortest) / 2;
+            let longest = self.limits.longest_straggler.max(2 * half);
             let alarm = async {
                 let Some(since) = since else { return std::future::pending().await };
-                let until = since
-                    + match wait {
-                        Wait::First => patience / 2,
-                        Wait::Second => patience,
-                        Wait::InLine => patience.max(self.limits.longest_straggler),
-                    };
+                let until = (alarms.last().unwrap_or(&since).saturating_add(half)).min(since + longest);
                 self.env.clock.sleep(until.saturating_sub(now)).await;
                 since
             };
             tokio::select! {
                 biased;
                 Some((fragment, result)) = running.next() => {
-                    // Otherwise its other request has been answered before.
-                    let Some(at) = under_way.iter().position(|put| put.fragment == fragment) else { continue };
+                    let Some(at) = under_way.iter().position(|put| put.fragment == fragment) else {
+                        // Its other request was answered before, or it had been given up.
+                        if result.is_ok() && !stored.contains(&fragment) {
+                            stored.push(fragment);
+                        }
+                        continue;
+                    };
                     under_way[at].requests -= 1;
                     match result {
                         Ok(()) => stored.push(fragment),
@@ -234,32 +225,32 @@ impl BlockStore {
                     }
                 }
                 since = alarm => {
-                    let left = (since + patience).saturating_sub(self.env.clock.monotonic());
+                    let now = self.env.clock.monotonic();
+                    // Until the next alarm.
+                    let left = self.patience_with(target, &under_way, shortest) / 2;
+                    let longest = (since + longest).saturating_sub(now);
                     under_way.retain_mut(|late| {
                         let Some(cloud) = self.cloud_of(target, late.fragment) else { return false };
                         let health = cloud.health();
-                        match wait {
-                            Wait::First => {
-                                late.in_line = health.has_line(Direction::Write);
-                                // Of a slow cloud half of the patience is about that long, less what the alarm came late.
-                                let is_usual = |p95| p95 <= left + left / 4;
-                                if !late.in_line && self.p95(target, late.fragment).is_some_and(is_usual) {
-                                    late.requests += 1;
-                                    running.push(put(late.fragment));
-                                }
-                                true
+                        let Some(last) = alarms.last() else {
+                            late.in_line = health.has_line(Direction::Write);
+                            let is_usual = |p95| p95 <= left;
+                            if !late.in_line && self.p95(target, late.fragment).is_some_and(is_usual) {
+                                late.requests += 1;
+                                running.push(put(late.fragment));
                             }
-                            Wait::Second if late.in_line && health.moves_on(Direction::Write, since) => true,
-                            _ => {
-                                health.report_silence(Direction::Write, since);
-                                false
-                            }
+                            return true;
+                        };
+                        let size = target.placement.usual_fragment();
+                        let gets_on = late.in_line
+                            && health.has_answered(Direction::Write, *last)
+                            && health.forecast(Direction::Write, size).expected <= longest.as_secs_f64();
+                        if !gets_on {
+                            health.report_silence(Direction::Write, since);
                         }
+                        gets_on
                     });
-                    wait = match wait {
-                        Wait::First => Wait::Second,
-                        _ => Wait::InLine,
-                    };
+                    alarms.push(now);
                 }
             }
         }

@@ -139,16 +139,70 @@ async fn what_waits_for_its_turn_has_the_longest_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_for_a_cloud_that_hangs_because_there_is_a_line() {
-    let world = World::new("rs:2+1");
-    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+async fn a_line_that_stops_is_left() {
+    for (after, until) in [(0, 4), (3500, 6)] {
+        let world = World::new("rs:2+1");
+        world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
+        let plaintext = content(1);
+        let ids: Vec<_> =
+            (1..=100).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+        let hangs = async {
+            if after > 0 {
+                world.env.clock.sleep(Duration::from_millis(after)).await;
+            }
+            world.clouds[0].set(Side::Writes, CloudFault::Hang);
+        };
+        let writes = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext)));
+        let ((), stored) = futures::join!(hangs, writes);
+        assert!(stored.iter().any(|stored| stored.as_ref().unwrap().missing == [0]));
+        assert_eq!(world.env.clock.monotonic().as_secs(), until);
+        let health = world.store.clouds.get(&CloudId(10)).unwrap().health();
+        assert_eq!(health.is_sick(Direction::Write), after == 0, "only if it has answered none of them");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_after_it_was_given_up_counts_as_long_as_others_are_waited_for() {
+    let world = World::new("rs:2+2");
+    world.clouds[1].set(Side::Writes, CloudFault::Delay(Duration::from_secs(1)));
     let plaintext = content(1);
     let ids: Vec<_> =
-        (1..=100).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
-    let stored = futures::future::join_all(ids.iter().map(|id| world.put(id, &plaintext))).await;
-    assert!(stored.iter().all(|stored| stored.as_ref().unwrap().missing == [0]));
-    assert_eq!(world.env.clock.monotonic().as_secs(), 4);
-    assert!(world.store.clouds.get(&CloudId(10)).unwrap().health().is_sick(Direction::Write));
+        (1..=140).map(|version| BlockIdentity { version: Version(version), ..identity() }).collect();
+    let writes = futures::future::join_all(ids[1..].iter().map(|id| world.put(id, &plaintext)));
+    let last = async {
+        world.env.clock.sleep(Duration::from_millis(100)).await;
+        world.clouds[0].set(Side::Writes, CloudFault::Delay(Duration::from_secs(5)));
+        world.put(&ids[0], &plaintext).await
+    };
+    let (_, last) = futures::join!(writes, last);
+    assert_eq!(last.unwrap().missing, NONE);
+    assert_eq!(world.env.clock.monotonic().as_secs(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_without_an_answer_is_left_though_others_have_theirs() {
+    let world = World::new("rs:2+1");
+    let plaintext = content(1);
+    let id_of = |version| BlockIdentity { version: Version(version), ..identity() };
+    assert_eq!(world.put(&id_of(1), &plaintext).await.unwrap().missing, NONE);
+    world.clouds[0].set(Side::Writes, CloudFault::Hang);
+    let others = async {
+        for (version, hangs_after) in [(3, 1500), (4, 1000)] {
+            world.env.clock.sleep(Duration::from_millis(500)).await;
+            world.clouds[0].set(Side::Writes, CloudFault::None);
+            assert_eq!(world.put(&id_of(version), &plaintext).await.unwrap().missing, NONE);
+            world.clouds[0].set(Side::Writes, CloudFault::Hang);
+            world.env.clock.sleep(Duration::from_millis(hangs_after)).await;
+        }
+    };
+    let (id, started) = (id_of(2), world.env.clock.monotonic());
+    let put = async {
+        let stored = world.put(&id, &plaintext).await;
+        (stored, world.env.clock.monotonic() - started)
+    };
+    let ((stored, took), ()) = futures::join!(put, others);
+    assert_eq!(stored.unwrap().missing, [0]);
+    assert_eq!(took.as_secs(), 4);
 }
 
 #[tokio::test(start_paused = true)]
