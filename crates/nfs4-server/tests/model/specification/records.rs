@@ -67,15 +67,19 @@ impl Specification {
     }
 
     /// Time has gone by: who holds something still needs the record, and who has not for some time has none. Nobody knows
-    /// whether the server saw it before those `before` lost something, or after that.
+    /// whether the server saw it before those `before` lost something, or after that. Of those who may still reclaim, and are
+    /// `waiting` for that, the record stays whatever they hold; its time of rest begins with what they held last.
     pub(super) fn review_records(&mut self, waiting: &BTreeSet<Vec<u8>>, before: &BTreeSet<Vec<u8>>) {
         let (now, holders) = (self.now, self.holders());
         self.records.0.retain(|owner, record| {
-            if waiting.contains(owner) {
-                return true;
-            }
             if holders.contains(owner) && record.held.is_some() {
                 (record.held, record.tried) = (Some(now), now);
+            }
+            if waiting.contains(owner) {
+                if before.contains(owner) {
+                    record.tried = now;
+                }
+                return true;
             }
             if before.contains(owner) && !holders.contains(owner) {
                 (record.held, record.tried) = (None, now);
